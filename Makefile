@@ -1,0 +1,56 @@
+# The commands of README, docs and CI. Each makes its own environment in .venv where that is missing or out of date.
+.PHONY: demo test test-slow check format bench alpha theory clean
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# One thread for BLAS and the like: our batches are small, and measurements compare like with like.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+
+help:
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+.venv/lab: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || { echo "making .venv"; $(PYTHON) -m venv .venv; }
+	@echo "installing thali[lab] into .venv"
+	@$(INSTALL) -e '.[lab]'
+	@touch $@
+
+.venv/dev: .venv/lab
+	@echo "installing the tools for tests and checks into .venv"
+	@$(INSTALL) -e '.[lab,dev]'
+	@touch $@
+
+demo: .venv/lab ## the paper's synthetic experiment, end to end
+	@$(BIN)/thali demo
+
+test: .venv/dev ## the tests every newcomer runs
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: .venv/dev ## long runs and speed floors
+	$(BIN)/python -m pytest -m slow
+
+check: .venv/dev ## lint, types, directions of import
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/dev ## put the code into its layout
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/dev ## speed against textbook NumPy
+	$(BIN)/python benchmarks/speed.py
+
+alpha: .venv/dev ## the measurement behind the default optimism
+	$(BIN)/python benchmarks/default_alpha.py
+
+theory: .venv/dev ## the paper's theorems and lemmas, measured
+	$(BIN)/python benchmarks/theory.py
+
+clean: ## remove the environment and what was built
+	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

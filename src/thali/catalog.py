@@ -1,0 +1,184 @@
+"""Items, topics, the weights that relate them, and the arrays the kernels search."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from thali import checks, rays
+from thali.coverage import own_gain, own_gains, resolve
+from thali.kernels import index, learn
+from thali.types import Floats, Integers
+
+
+class Catalog:
+    """L items with weights w̄(e,j) in [0, 1] on d topics, and the coverage c(S) built from them.
+
+    Parameters
+    ----------
+    weights: (L, d), dense or scipy.sparse.
+    items, topics: their names, each unique; by default the indices themselves.
+    coverage: ``"probabilistic"`` (Eq. topicCoverage), ``"max"``, or an object (:class:`thali.coverage.Coverage`).
+
+    Cost: O(nnz + L log L) to build, once.
+
+    Examples
+    --------
+    >>> import thali
+    >>> films = thali.Catalog([[0.5, 0.0], [0.4, 0.2]], items=["Heat", "Fargo"], topics=["crime", "comedy"])
+    >>> films.L, films.d, films.item("Fargo")
+    (2, 2, 1)
+    >>> films.gains([[0, 1]])
+    array([[[0.5, 0. ],
+            [0.2, 0.2]]])
+
+    """
+
+    def __init__(
+        self,
+        weights: Any,
+        items: Iterable[Hashable] | None = None,
+        topics: Iterable[Hashable] | None = None,
+        coverage: Any = "probabilistic",
+    ) -> None:
+        matrix = _sparse(weights)
+        self.L, self.d = (int(n) for n in matrix.shape)
+        self.items = _names("items", items, self.L)
+        self.topics = _names("topics", topics, self.d)
+        self.coverage = coverage
+        self.indptr: Integers = matrix.indptr.astype(np.int64)
+        self.topic: Integers = matrix.indices.astype(np.int64)
+        self.weight: Floats = matrix.data
+        for array in (self.indptr, self.topic, self.weight):
+            array.flags.writeable = False
+        self._given_sparse = sp.issparse(weights)
+        self.kind, self.own = resolve(coverage, self.d)
+
+    def __repr__(self) -> str:
+        return f"Catalog(L={self.L}, d={self.d}, coverage={self.coverage!r})"
+
+    @cached_property
+    def weights(self) -> Any:
+        """w̄ (L, d), read-only: a NumPy array, or a scipy.sparse.csr_array if it was given sparse."""
+        return self.csr if self._given_sparse else self.dense
+
+    @cached_property
+    def csr(self) -> sp.csr_array:
+        """w̄ as a scipy.sparse.csr_array."""
+        return sp.csr_array((self.weight, self.topic, self.indptr), shape=(self.L, self.d))
+
+    @cached_property
+    def dense(self) -> Floats:
+        """w̄ as a NumPy array."""
+        array: Floats = self.csr.toarray()
+        array.flags.writeable = False
+        return array
+
+    @cached_property
+    def rays(self) -> rays.Rays:
+        """The items by ray. Parallel items keep their order under probabilistic coverage only."""
+        return rays.build(self.indptr, self.topic, self.weight, self.d, parallel=self.kind == index.PROBABILISTIC)
+
+    @cached_property
+    def twins(self) -> Integers:
+        """For each item, the item before it with the same weights, or -1 (L,)."""
+        return rays.twins(rays.build(self.indptr, self.topic, self.weight, self.d, parallel=False))
+
+    def item(self, name: Hashable) -> int:
+        """The index of the item of this name."""
+        return _find("item", name, self._item_index)
+
+    def topic_index(self, name: Hashable) -> int:
+        """The index of the topic of this name."""
+        return _find("topic", name, {topic: j for j, topic in enumerate(self.topics)})
+
+    def gains(self, lists: Any) -> Floats:
+        """Δ(a_k | a_1..a_{k-1}) of every position (users, K, d), Eq. topic coverage gain. Cost: O(K·d) a user."""
+        lists = checks.item_lists("lists", lists, len(lists), self.L)
+        users, K = lists.shape
+        out = np.zeros((users, K, self.d))
+        if self.own is None:
+            learn.list_gains(self.kind, self.indptr, self.topic, self.weight, lists, out)
+            return out
+        for user in range(users):
+            covered = np.zeros(self.d)
+            for k in range(K):
+                shown = lists[user, : k + 1]
+                out[user, k], covered = own_gain(self.own, shown, self.dense[shown], covered)
+        return out
+
+    def item_gains(self, lists: Any) -> Floats:
+        """Δ(a_k | ∅) of every position (users, K, d): what each item would add alone."""
+        lists = checks.item_lists("lists", lists, len(lists), self.L)
+        return self.gains(lists.reshape(-1, 1)).reshape(*lists.shape, self.d)
+
+    def all_gains(self, chosen: Integers) -> Floats:
+        """Δ(e | chosen) of all items (L, d), by the catalogue's own coverage object: the general, slower path."""
+        assert self.own is not None, "compiled coverages are searched by kernels"
+        return own_gains(self.own, chosen, self.dense[chosen], self.dense)
+
+    def check_same(self, other: Catalog, whose: str) -> None:
+        """An error unless other has the same items and topics; the weights may differ (train and test halves)."""
+        for what, mine, theirs in (("items", self.items, other.items), ("topics", self.topics, other.topics)):
+            if len(mine) != len(theirs):
+                raise ValueError(
+                    f"catalog of {whose} must have the same {what} as the learner's: {len(mine)} against {len(theirs)}"
+                )
+            if mine is not theirs and mine != theirs:
+                at = next(i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b)
+                raise ValueError(
+                    f"catalog of {whose} must have the same {what} as the learner's, "
+                    f"but number {at} is {theirs[at]!r} there and {mine[at]!r} here"
+                )
+
+    @cached_property
+    def _item_index(self) -> dict[Hashable, int]:
+        return {name: e for e, name in enumerate(self.items)}
+
+
+def _sparse(weights: Any) -> sp.csr_array:
+    """Weights as a canonical float64 CSR copy without stored zeros, or an error."""
+    if sp.issparse(weights):
+        if weights.ndim != 2:
+            raise ValueError(f"weights of Catalog must be 2-D (L, d), got shape {weights.shape}")
+        if weights.dtype.kind not in "fiub":
+            raise TypeError(f"weights of Catalog must be real numbers, got {weights.dtype}")
+        matrix = sp.csr_array(weights, dtype=np.float64, copy=True)
+        matrix.sum_duplicates()
+    else:
+        array = checks.floats("weights of Catalog", weights, (None, None), "(L, d)")
+        matrix = sp.csr_array(array)
+    if 0 in matrix.shape:
+        raise ValueError(f"weights of Catalog must have at least one item and one topic, got shape {matrix.shape}")
+    if not np.isfinite(matrix.data).all():
+        raise ValueError("weights of Catalog must be finite, got NaN or infinity")
+    checks.within("weights of Catalog", matrix.data, 0.0, 1.0)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
+
+
+def _names(what: str, names: Iterable[Hashable] | None, size: int) -> Sequence[Hashable]:
+    if names is None:
+        return range(size)
+    if isinstance(names, str):
+        raise TypeError(f"{what} of Catalog must be a sequence of names, got the one string {names!r}")
+    found = tuple(names)
+    if len(found) != size:
+        raise ValueError(f"{what} of Catalog must hold {size} names, one for each, got {len(found)}")
+    if len(set(found)) != size:
+        seen: set[Hashable] = set()
+        twice = next(name for name in found if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"{what} of Catalog must be unique, got {twice!r} twice")
+    return found
+
+
+def _find(what: str, name: Hashable, index: dict[Hashable, int]) -> int:
+    try:
+        return index[name]
+    except KeyError:
+        raise ValueError(f"{what} must be a name in the catalogue, got {name!r}") from None

@@ -1,0 +1,111 @@
+"""Input is refused here, at the edge, with a sentence that names the argument, the rule and what came."""
+
+from __future__ import annotations
+
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from thali.kernels.checks import first_bad_list
+from thali.types import Booleans, Floats, Integers
+
+
+def number(name: str, value: Any, *, low: float, strict: bool = False, high: float = np.inf) -> float:
+    """A finite real number, at least low (above it, if strict) and at most high."""
+    rule = f"must be a number {'above' if strict else 'of at least'} {low:g}" + (
+        f" and at most {high:g}" if isfinite(high) else ""
+    )
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} {rule}, got {value!r}")
+    checked = float(value)
+    if not isfinite(checked) or checked < low or (strict and checked == low) or checked > high:
+        raise ValueError(f"{name} {rule}, got {value!r}")
+    return checked
+
+
+def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+    """A whole number from low to high."""
+    rule = f"must be a whole number of at least {low}" + (f" and at most {high}" if high is not None else "")
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise TypeError(f"{name} {rule}, got {value!r}")
+    checked = int(value)
+    if checked < low or (high is not None and checked > high):
+        raise ValueError(f"{name} {rule}, got {value!r}")
+    return checked
+
+
+def list_length(owner: str, K: Any, L: int) -> int:
+    """K, the length of a list: from 1 to L."""
+    try:
+        return integer(f"K of {owner}", K, low=1, high=L)
+    except ValueError:
+        raise ValueError(f"K of {owner} must be from 1 to the catalogue's L = {L} items, got {K!r}") from None
+
+
+def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return str(value)
+
+
+def floats(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) -> Floats:
+    """A finite float64 array of this shape (None: any length), e.g. meaning "(users, d)"; contiguous."""
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array of numbers {meaning}, got {type(values).__name__}") from error
+    given = np.shape(values)
+    if len(given) != len(shape) or any(n is not None and n != m for n, m in zip(shape, given, strict=True)):
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        raise ValueError(f"{name} must have shape {meaning} = ({wanted}), got {given}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def within(name: str, array: Floats, low: float, high: float) -> Floats:
+    """All entries from low to high."""
+    if array.size and (array.min() < low or array.max() > high):
+        wrong = array[(array < low) | (array > high)][0]
+        raise ValueError(f"{name} must be from {low:g} to {high:g}, got {float(wrong)!r}")
+    return array
+
+
+def preferences(name: str, theta: Any, d: int) -> Floats:
+    """θ (users, d): non-negative, summing to at most 1, as ‖θ*‖₁ ≤ 1 of the paper, so attraction is a probability."""
+    array = floats(name, theta, (None, d), "(users, d)")
+    if array.size and array.min() < 0.0:
+        raise ValueError(f"{name} must not be negative, got {array.min()}")
+    totals = array.sum(axis=1)
+    if totals.size and totals.max() > 1.0 + 1e-9:
+        raise ValueError(f"{name} of a user must sum to at most 1, got {totals.max()}")
+    return array
+
+
+def item_lists(name: str, lists: Any, users: int, L: int, K: int | None = None) -> Integers:
+    """Lists (users, K) of distinct item indices, as int64."""
+    array = np.asarray(lists)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold item indices (integers), got {array.dtype}")
+    if array.ndim != 2 or array.shape[0] != users or (K is not None and array.shape[1] != K) or not array.shape[1]:
+        raise ValueError(f"{name} must have shape (users, K) = ({users}, {K or 'any'}), got {array.shape}")
+    array = np.ascontiguousarray(array, dtype=np.int64)
+    bad = first_bad_list(array, L)
+    if bad >= 0:
+        raise ValueError(
+            f"{name} must hold distinct item indices from 0 to {L - 1} in each row, got {array[bad].tolist()}"
+        )
+    return array
+
+
+def click_matrix(name: str, clicks: Any, users: int, K: int) -> Booleans:
+    """Clicks (users, K), boolean."""
+    array = np.asarray(clicks)
+    if array.dtype != np.bool_:
+        raise TypeError(f"{name} must be boolean, one for each position, got {array.dtype}")
+    if array.shape != (users, K):
+        raise ValueError(f"{name} must have shape (users, K) = ({users}, {K}), got {array.shape}")
+    return np.ascontiguousarray(array)

@@ -1,0 +1,114 @@
+"""The command ``thali``: thin, so that ``--help`` answers at once; each command imports what it needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+try:
+    import typer
+except ImportError:  # the commands are part of the lab
+    sys.exit("The command thali needs more than the library: pip install 'thali[lab]'")
+
+if TYPE_CHECKING:
+    from thali.experiments.compare import Summary
+
+app = typer.Typer(
+    name="thali",
+    help="Learns, click by click, which diverse list of items to show each person.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Entry point; a wrong setting is a sentence, not a traceback."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError) as error:
+        sys.exit(f"thali: {error}")
+
+
+@app.callback(invoke_without_command=True)
+def thali(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+    """Learns, click by click, which diverse list of items to show each person."""
+    if version:
+        from importlib.metadata import version as installed
+
+        print(installed("thali"))
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    steps: Annotated[int, typer.Option(help="Lists shown to each person.")] = 20_000,
+    seeds: Annotated[int, typer.Option(help="People with the same preferences, each with their own luck.")] = 20,
+    seed: Annotated[int, typer.Option(help="From which all luck follows.")] = 0,
+    alpha: Annotated[
+        str | None, typer.Option(help="Optimism α of the linear policies: a number or 'theory'. [default: 0.8/σ]")
+    ] = None,
+    sigma: Annotated[float, typer.Option(help="Learning rate σ of the linear policies.")] = 0.1,
+    out: Annotated[Path, typer.Option(help="Where the figure goes; its suffix says the format.")] = Path("demo.png"),
+) -> None:
+    """The paper's synthetic experiment: four policies, 53 items, one person's taste; a table and a regret figure."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from thali.experiments.compare import PAPER, compare, summarize
+    from thali.experiments.figures import regret_figure
+    from thali.experiments.problems import synthetic
+
+    console = Console()
+    problem = synthetic(users=seeds)
+    best = problem.model.best_lists(problem.K)[0].tolist()
+    console.print(
+        f"Synthetic experiment: L=53, d=3, K=2, θ*=(0.6, 0.4, 0), {steps:,} steps, {seeds} seeds. "
+        f"Best list: {tuple(best)}, counted from 0."
+    )
+    with Progress(
+        TextColumn("{task.description:13}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
+    ) as bars:
+        tasks = {name: bars.add_task(name, total=steps) for name in PAPER}
+        runs = compare(
+            problem,
+            steps=steps,
+            seed=seed,
+            progress=lambda name, made: bars.advance(tasks[name], made),
+            alpha=_alpha(alpha),
+            sigma=sigma,
+            horizon=steps,
+        )
+    console.print(_table([summarize(name, run) for name, run in runs.items()]))
+    regret_figure(runs, out, f"The paper's synthetic problem, {seeds} seeds")
+    console.print(f"Figure: {out}")
+
+
+def _alpha(text: str | None) -> float | str | None:
+    """A number where it reads as one, else as given (the policy says what it takes)."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _table(rows: list[Summary]) -> object:
+    """Summaries as a table for the terminal."""
+    from rich.table import Table
+
+    table = Table(caption="± one standard error; slope: regret a step in the last tenth; list: most frequent last list")
+    table.add_column("policy")
+    for name in ("final regret", "slope", "ends on"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        items, share = row.ends_on
+        table.add_row(
+            row.policy,
+            f"{row.regret:.1f} ± {row.regret_error:.1f}",
+            f"{row.slope:.5f} ± {row.slope_error:.5f}",
+            f"{', '.join(map(str, items))}  ({share:.0%} of seeds)",
+        )
+    return table

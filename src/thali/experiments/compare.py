@@ -1,0 +1,69 @@
+"""Several policies on one problem: run them on the same luck, and say what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thali.experiments.problems import Problem
+from thali.policies import POLICIES, CascadeKLUCB
+from thali.simulate import Run, simulate
+
+#: The paper's algorithms, in its order.
+PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A policy's run in a line: over people, the mean and the standard error of the mean."""
+
+    policy: str
+    regret: float
+    regret_error: float
+    slope: float
+    slope_error: float
+    ends_on: tuple[tuple[int, ...], float]
+    """The most frequent last list, and its share of people."""
+
+
+def compare(
+    problem: Problem,
+    *,
+    steps: int,
+    seed: int = 0,
+    policies: tuple[str, ...] = PAPER,
+    progress: Callable[[str, int], None] | None = None,
+    **settings: Any,
+) -> dict[str, Run]:
+    """Run each policy of the registry on the problem; settings go to those that have them (the linear family)."""
+    runs = {}
+    for name in policies:
+        policy_class: Any = POLICIES[name]
+        given = {} if policy_class is CascadeKLUCB else settings
+        policy = policy_class(problem.catalog, problem.K, **given)
+        report = None if progress is None else lambda made, name=name: progress(name, made)
+        runs[name] = simulate(policy, problem.model, steps=steps, seed=seed, points=200, progress=report)
+    return runs
+
+
+def summarize(name: str, run: Run) -> Summary:
+    """The line for one run."""
+    final, slope = run.regret[:, -1], run.slope()
+    lists, counts = np.unique(run.lists[:, -1], axis=0, return_counts=True)
+    common = int(np.argmax(counts))
+    return Summary(
+        name,
+        float(final.mean()),
+        standard_error(final),
+        float(slope.mean()),
+        standard_error(slope),
+        (tuple(int(e) for e in lists[common]), float(counts[common] / counts.sum())),
+    )
+
+
+def standard_error(values: Any) -> float:
+    """Of the mean; not a number for a single value."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

@@ -1,0 +1,47 @@
+"""Pictures of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from thali.experiments.compare import standard_error
+from thali.simulate import Run
+
+# One colour a policy, everywhere; chosen to differ for colour-blind readers too.
+COLOURS = {"CascadeLSB": "#0072b2", "LSBGreedy": "#e69f00", "CascadeLinUCB": "#cc79a7", "CascadeKLUCB": "#555555"}
+# 95% of a normal distribution.
+BAND = 1.96
+
+
+def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
+    """Mean regret against steps with its 95% band, one line a policy, labelled at its end; format by the suffix."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
+    for name, run in runs.items():
+        mean = run.regret.mean(axis=0)
+        half = BAND * np.array([standard_error(column) for column in run.regret.T])
+        (line,) = axes.plot(run.steps, mean, color=COLOURS.get(name), label=name, linewidth=1.8)
+        axes.fill_between(run.steps, mean - half, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
+        axes.annotate(
+            name,
+            (run.steps[-1], mean[-1]),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            color=line.get_color(),
+            fontsize=9,
+            annotation_clip=False,
+        )
+    axes.set(xlabel="step n", ylabel="cumulative regret R(n)", title=title, xlim=(0, None), ylim=(0, None))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25, linewidth=0.6)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

@@ -1,0 +1,49 @@
+"""Problems to learn on: the paper's synthetic one, and generated ones of any size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thali.catalog import Catalog
+from thali.clicks import DiverseCascade
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A catalogue, people who click by the diverse cascade model on it, and the length of their lists."""
+
+    name: str
+    catalog: Catalog
+    model: DiverseCascade
+    K: int
+
+
+def synthetic(users: int = 1) -> Problem:
+    """The paper's Synthetic Experiment: L=53, d=3, K=2, θ*=(0.6, 0.4, 0); the best list is (0, 2).
+
+    Items 0 and 1 cover half of topic 0, item 2 half of topic 1, and fifty items all of topic 2, which nobody wants.
+    users: how many people of the same preferences, each with their own luck.
+    """
+    weights = np.zeros((53, 3))
+    weights[:2, 0] = 0.5
+    weights[2, 1] = 0.5
+    weights[3:, 2] = 1.0
+    catalog = Catalog(weights)
+    return Problem("synthetic", catalog, DiverseCascade(catalog, np.tile([0.6, 0.4, 0.0], (users, 1))), K=2)
+
+
+def generated(L: int, d: int, K: int, *, top: float, users: int, seed: int) -> Problem:
+    """Items of 1 to 3 topics with weights uniform up to top; preferences from a flat Dirichlet on 1 to 5 topics."""
+    rng = np.random.default_rng(seed)
+    weights = np.zeros((L, d))
+    for row in weights:
+        chosen = rng.choice(d, size=rng.integers(1, min(d, 3) + 1), replace=False)
+        row[chosen] = rng.uniform(0.0, top, size=chosen.size)
+    theta = np.zeros((users, d))
+    for row in theta:
+        liked = rng.choice(d, size=rng.integers(1, min(d, 5) + 1), replace=False)
+        row[liked] = rng.dirichlet(np.ones(liked.size))
+    catalog = Catalog(weights)
+    return Problem(f"L={L} d={d} K={K} w≤{top:g}", catalog, DiverseCascade(catalog, theta), K)

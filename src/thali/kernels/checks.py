@@ -1,0 +1,18 @@
+"""Checks that run at every step, so they are compiled."""
+
+from thali.kernels.jit import kernel
+
+
+@kernel
+def first_bad_list(lists, L):
+    """The first row of lists (users, K) with an item outside [0, L) or twice; -1 if there is none. O(K²) a row."""
+    users, K = lists.shape
+    for user in range(users):
+        for k in range(K):
+            item = lists[user, k]
+            if item < 0 or item >= L:
+                return user
+            for i in range(k):
+                if lists[user, i] == item:
+                    return user
+    return -1

@@ -1,0 +1,89 @@
+"""What every policy has: a catalogue, a list length, and checked doors to choosing and learning."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from thali import checks
+from thali.catalog import Catalog
+from thali.policies.state import State
+from thali.types import Booleans, Floats, Integers
+
+
+class Policy(ABC):
+    """A rule that chooses lists and learns from clicks. It holds settings; all that is learned is in a state.
+
+    A policy of your own defines :meth:`init`, :meth:`choose` and :meth:`learn`; this class checks what comes in.
+    """
+
+    def __init__(self, catalog: Catalog, K: int) -> None:
+        if not isinstance(catalog, Catalog):
+            raise TypeError(f"catalog of {self.name} must be a thali.Catalog, got {type(catalog).__name__}")
+        self.catalog = catalog
+        self.K = checks.list_length(self.name, K, catalog.L)
+
+    @property
+    def name(self) -> str:
+        """The name in tables, figures and error messages."""
+        return type(self).__name__
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings that the statistics depend on, written into every state and compared when one comes back."""
+        return {}
+
+    @abstractmethod
+    def init(self, users: int) -> State:
+        """The state of this many users of whom nothing is known."""
+
+    @abstractmethod
+    def choose(self, state: State, rng: Any) -> Integers:
+        """Lists (users, K) of distinct items; leaves the state unchanged."""
+
+    @abstractmethod
+    def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
+        """Learn from checked clicks (users, K) on lists, whose features at showing were gains (users, K, d)."""
+
+    def gains(self, lists: Any) -> Floats:
+        """Δ as shown (users, K, d): the features that :meth:`update` learns from. Keep them for late clicks."""
+        return self.catalog.gains(lists)
+
+    def recommend(self, state: State, rng: Any = None) -> Integers:
+        """A list for each user: int64 (users, K), distinct item indices. The state stays unchanged."""
+        self._check(state)
+        return self.choose(state, rng)
+
+    def update(self, state: State, lists: Any, clicks: Any, gains: Any = None) -> None:
+        """Learn in place from clicks, bool (users, K), on lists (users, K).
+
+        gains: those of :meth:`gains` when the lists were shown; computed from the catalogue of now if not given. If
+        anything is refused, nothing is learned.
+        """
+        self._check(state)
+        lists = checks.item_lists("lists", lists, state.users, self.catalog.L, self.K)
+        clicks = checks.click_matrix("clicks", clicks, *lists.shape)
+        if gains is None:
+            gains = self.gains(lists)
+        else:
+            gains = checks.floats("gains", gains, (*lists.shape, self.catalog.d), "(users, K, d)")
+            checks.within("gains", gains, 0.0, 1.0)
+        self.learn(state, lists, clicks, gains)
+
+    def new_state(self, **arrays: Any) -> State:
+        """A state of this learner, arrays by name with users first; for use in :meth:`init`."""
+        return State(type(self).__name__, self.settings, **arrays)
+
+    def _check(self, state: State) -> None:
+        if not isinstance(state, State):
+            raise TypeError(f"state of {self.name} must come from init or load_state, got {type(state).__name__}")
+        if state.learner != type(self).__name__ or state.settings != self.settings:
+            raise ValueError(
+                f"state must be of the same learner: it was learned by {state.learner} with {state.settings}, "
+                f"this is {self.name} with {self.settings}"
+            )
+
+
+def user_count(users: Any) -> int:
+    """How many users, at least one."""
+    return checks.integer("users of init", users, low=1)

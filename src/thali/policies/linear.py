@@ -1,0 +1,221 @@
+"""The linear family: one model with two switches, from which the paper's algorithm and two of its baselines follow.
+
+| | features="gains" (diverse) | features="items" |
+|---|---|---|
+| examined="first-click" | CascadeLSB | CascadeLinUCB |
+| examined="all" | LSBGreedy | |
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+
+from thali import checks, theory
+from thali.catalog import Catalog
+from thali.kernels import learn, posterior
+from thali.lists import Builder, greedy
+from thali.policies.base import Policy, user_count
+from thali.policies.state import State
+from thali.types import Booleans, Floats, Integers
+
+#: The default optimism is this over sigma; docs/decisions.md has the measurement.
+DEFAULT_OPTIMISM = 0.8
+
+FEATURES = ("gains", "items")
+EXAMINED = {"first-click": learn.FIRST_CLICK, "all": learn.ALL, "last-click": learn.LAST_CLICK}
+
+
+class LinearState(State):
+    """M (users, d, d), B (users, d) and updates (users,), with what follows from them.
+
+    inverse = M⁻¹, solution = M⁻¹B (so θ̄ = σ⁻²·solution) and logdet = log det M are functions of M and B alone: they
+    are not saved, and a state that was loaded or reached in another order decides the same.
+    """
+
+    family = "linear"
+
+    def __init__(self, learner: str, settings: dict[str, Any], M: Floats, B: Floats, updates: Integers) -> None:
+        super().__init__(learner, settings, M=M, B=B, updates=updates)
+        self.inverse: Floats = np.empty_like(M)
+        self.solution: Floats = np.empty_like(B)
+        self.logdet: Floats = np.empty(len(B))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Recompute what follows from M and B; call it if you have written into them yourself. O(d³) a user."""
+        posterior.refresh(self.M, self.B, self.inverse, self.solution, self.logdet)
+
+
+class LinearPolicy(Policy):
+    """Greedy lists under optimistic linear attraction: item e is worth xᵀθ̄ + α·sqrt(xᵀM⁻¹x).
+
+    Algorithm 1 of the paper and its relatives. Symbols: M, B, θ̄ = σ⁻²M⁻¹B as there; x = Δ(e|S) for
+    features="gains", Δ(e|∅) for "items". A position counts as examined up to the first click ("first-click"), up to
+    the last ("last-click"), or always ("all"); with no click, all K are.
+
+    Departs from the paper: M⁻¹ and θ̄ come from one Cholesky factor after each update; the argmax is searched, not
+    scanned, with the same result; ties go to the lowest item.
+
+    Parameters
+    ----------
+    catalog, K: what to choose from, and how many (1 ≤ K ≤ L).
+    sigma: σ > 0, the learning rate.
+    alpha: α ≥ 0; "theory" for what the policy's own analysis asks; by default 0.8/σ, which needs no horizon.
+    horizon: n, for alpha="theory" where the analysis needs it.
+    build: how the list is built (:class:`thali.lists.Builder`); greedily by default.
+
+    Cost a user: to recommend, see :mod:`thali.kernels.search`; O(K·s² + d³) to learn; O(d²) memory.
+
+    """
+
+    features: ClassVar[str]
+    examined: ClassVar[str]
+    cap: float = inf
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        K: int,
+        *,
+        sigma: float = 0.1,
+        alpha: float | str | None = None,
+        horizon: int | None = None,
+        build: Builder = greedy,
+    ) -> None:
+        super().__init__(catalog, K)
+        self.sigma = checks.number(f"sigma of {self.name}", sigma, low=0.0, strict=True)
+        self.horizon = None if horizon is None else checks.integer(f"horizon of {self.name}", horizon, low=1)
+        self.build = build
+        self.alpha: float | str
+        if alpha is None:
+            self.alpha = DEFAULT_OPTIMISM / self.sigma
+        elif isinstance(alpha, str):
+            self.alpha = checks.choice(f"alpha of {self.name}", alpha, ("theory",))
+            self.theoretical_alpha(self.init(1))  # what is missing for it is an error now, not at the first list
+        else:
+            self.alpha = checks.number(f"alpha of {self.name}", alpha, low=0.0)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What M and B depend on."""
+        return {"d": self.catalog.d, "sigma": self.sigma, "features": self.features, "examined": self.examined}
+
+    def init(self, users: int) -> State:
+        """M = I_d, B = 0 (Algorithm 1, line 2)."""
+        users, d = user_count(users), self.catalog.d
+        M = np.tile(np.eye(d), (users, 1, 1))
+        return LinearState(type(self).__name__, self.settings, M, np.zeros((users, d)), np.zeros(users, dtype=np.int64))
+
+    def estimate(self, state: State) -> Floats:
+        """θ̄ = σ⁻²M⁻¹B (users, d), Algorithm 1, line 4."""
+        self._check(state)
+        return np.asarray(state.solution * self.sigma**-2)
+
+    def optimism(self, state: State) -> Floats:
+        """α of each user now (users,)."""
+        self._check(state)
+        if self.alpha == "theory":
+            return self.theoretical_alpha(state)
+        return np.full(state.users, self.alpha, dtype=np.float64)
+
+    def theoretical_alpha(self, state: State) -> Floats:
+        """α of Theorem 2 for this horizon, with ‖θ*‖ ≤ 1 (users,)."""
+        return np.full(state.users, theory.optimism(self.catalog.d, self.K, self._horizon(), self.sigma))
+
+    def gains(self, lists: Any) -> Floats:
+        """The features x of every position as shown (users, K, d): Δ(a_k|a_1..a_{k-1}), or Δ(a_k|∅) for "items"."""
+        return self.catalog.gains(lists) if self.features == "gains" else self.catalog.item_gains(lists)
+
+    def choose(self, state: State, rng: Any) -> Integers:
+        """Algorithm 1, lines 4-11. Deterministic: rng is not used."""
+        return self.build(
+            self.catalog,
+            self.estimate(state),
+            state.inverse,
+            self.optimism(state),
+            K=self.K,
+            features=self.features,
+            cap=self.cap,
+        )
+
+    def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
+        """Algorithm 1, lines 13-17."""
+        assert isinstance(state, LinearState)
+        learn.accumulate(state.M, state.B, gains, clicks, EXAMINED[self.examined], self.sigma**-2)
+        updates = state.updates
+        updates += 1
+        state.refresh()
+
+    def _horizon(self) -> int:
+        if self.horizon is None:
+            raise ValueError(f"horizon of {self.name} must be given for alpha='theory', got None")
+        return self.horizon
+
+
+class CascadeLSB(LinearPolicy):
+    """Maximises the probability of a click on a diverse list, under the diverse cascade model. Algorithm 1.
+
+    See :class:`LinearPolicy` for parameters, departures and cost. alpha="theory" is Theorem 2's lowest.
+
+    Examples
+    --------
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5]])
+    >>> policy = thali.CascadeLSB(catalog, K=2)
+    >>> state = policy.init(users=1)
+    >>> lists = policy.recommend(state)
+    >>> policy.update(state, lists, [[False, True]])
+    >>> lists, policy.estimate(state).round(2)
+    (array([[0, 2]]), array([[0.  , 1.92]]))
+
+    """
+
+    features = "gains"
+    examined = "first-click"
+
+
+class LSBGreedy(LinearPolicy):
+    """Maximises the expected number of clicks on a diverse list, if every position is examined (Yue and Guestrin 2011).
+
+    Learns from all positions, so on people who leave after a click it underrates what stands lower.
+    See :class:`LinearPolicy`. alpha="theory" is (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, for each user at each step;
+    it needs no horizon. delta: δ in (0, 1].
+    """
+
+    features = "gains"
+    examined = "all"
+
+    def __init__(self, catalog: Catalog, K: int, *, delta: float = 0.05, **settings: Any) -> None:
+        self.delta = checks.number(f"delta of {self.name}", delta, low=0.0, strict=True, high=1.0)
+        super().__init__(catalog, K, **settings)
+
+    def theoretical_alpha(self, state: State) -> Floats:
+        """The determinant-based width (users,)."""
+        return theory.determinant_optimism(state.logdet, self.sigma, self.delta)
+
+
+class CascadeLinUCB(LinearPolicy):
+    """Maximises the probability of a click where items attract independently of one another (Zong et al. 2016).
+
+    A cascade with features x_e = Δ(e|∅), as the paper sets it for comparison: no diversity.
+    See :class:`LinearPolicy`. alpha="theory" is Theorem 2's with 2·log(nK) in place of 2·log n.
+
+    Departs from its paper: indices are capped at 1 only if ``capped``; at theoretical α the cap makes every item tie.
+    """
+
+    features = "items"
+    examined = "first-click"
+
+    def __init__(self, catalog: Catalog, K: int, *, capped: bool = False, **settings: Any) -> None:
+        self.capped = bool(capped)
+        self.cap = 1.0 if self.capped else inf
+        super().__init__(catalog, K, **settings)
+
+    def theoretical_alpha(self, state: State) -> Floats:
+        """α of Zong et al. for this horizon (users,)."""
+        n = self._horizon()
+        alpha = theory.optimism(self.catalog.d, self.K, n, self.sigma, delta=1.0 / (n * self.K))
+        return np.full(state.users, alpha)

@@ -1,0 +1,143 @@
+"""Policy × people → regret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thali import checks
+from thali.clicks import ClickModel
+from thali.policies import Policy, State
+from thali.randomness import streams
+from thali.types import Floats, Integers
+
+# Steps for which luck is drawn at once.
+CHUNK = 256
+
+
+@dataclass(frozen=True)
+class Run:
+    """What happened, at the recorded steps (points,); users first everywhere else."""
+
+    steps: Integers
+    """(points,): how many steps had been made."""
+    regret: Floats
+    """(users, points): cumulative, Σ f(A_best, θ*) - f(A_t, θ*)."""
+    clicks: Integers
+    """(users, points): cumulative number of clicks."""
+    lists: Integers
+    """(users, points, K): the list shown at that step."""
+    best: Floats
+    """(users,): f of the list that regret is measured against."""
+    state: State
+    """What had been learned at the end."""
+
+    @property
+    def value(self) -> Floats:
+        """(users, points): cumulative Σ f(A_t, θ*), for :func:`thali.theory.scaled_regret`."""
+        return np.asarray(self.best[:, None] * self.steps - self.regret)
+
+    def slope(self, share: float = 0.1) -> Floats:
+        """Regret a step over the last share of the run (users,): 0 once the best list has been learned."""
+        share = checks.number("share of slope", share, low=0.0, strict=True, high=1.0)
+        since = min(int(np.searchsorted(self.steps, (1.0 - share) * self.steps[-1])), len(self.steps) - 2)
+        if since < 0:
+            raise ValueError("slope needs a run with at least two points, got one")
+        return np.asarray((self.regret[:, -1] - self.regret[:, since]) / (self.steps[-1] - self.steps[since]))
+
+
+def simulate(
+    policy: Policy,
+    model: ClickModel,
+    steps: int = 20_000,
+    seed: int = 0,
+    *,
+    points: int | Sequence[int] = 100,
+    people: Sequence[int] | None = None,
+    state: State | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Let a policy serve the users of a model for so many steps, each user one list a step.
+
+    The paper's conventions: regret is the expected loss in click probability against the model's greedy list (γ = 1).
+    The policy's catalogue and the model's may differ in weights, not in items or topics.
+
+    Parameters
+    ----------
+    steps: n, at least 1.
+    seed: everything follows from it. Each person's luck depends on the seed and their number alone, so that every
+        policy meets the same luck, and a person alone what they meet in a batch.
+    points: how many steps to record, evenly spaced, or which (ascending, from 1 to steps); the last always is.
+    people: the numbers of the users; 0, 1, ... by default.
+    state: to go on from (a copy is taken); by default nothing is known.
+    progress: called with the number of steps made since the last call.
+
+    Cost: one recommend, one update and O(users·K·d) a step.
+
+    Examples
+    --------
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5]])
+    >>> model = thali.DiverseCascade(catalog, [[0.6, 0.4]])
+    >>> run = thali.simulate(thali.CascadeLSB(catalog, K=2), model, steps=200, seed=1)
+    >>> run.lists[0, -1], bool(run.regret[0, -1] < 5)
+    (array([0, 2]), True)
+
+    """
+    steps = checks.integer("steps", steps, low=1)
+    users = model.users
+    numbers = _people(people, users)
+    if model.catalog is not None:
+        policy.catalog.check_same(model.catalog, type(model).__name__)
+    elif model.L != policy.catalog.L:
+        raise ValueError(f"model must have the catalogue's L = {policy.catalog.L} items, got {model.L}")
+    recorded = _points(points, steps)
+    state = policy.init(users) if state is None else state.copy()
+    if state.users != users:
+        raise ValueError(f"state must have the model's {users} users, got {state.users}")
+
+    luck = streams(seed, "luck", numbers)
+    own = streams(seed, "policy", numbers)
+    best = model.click_probability(model.best_lists(policy.K))
+    total, clicked = np.zeros(users), np.zeros(users, dtype=np.int64)
+    regret = np.empty((users, recorded.size))
+    clicks_at = np.empty((users, recorded.size), dtype=np.int64)
+    lists_at = np.empty((users, recorded.size, policy.K), dtype=np.int64)
+    point = 0
+    for begin in range(0, steps, CHUNK):
+        size = min(CHUNK, steps - begin)
+        draws = np.stack([generator.random((size, policy.K)) for generator in luck], axis=1)
+        for at in range(size):
+            lists = policy.recommend(state, own)
+            clicks = model.respond(lists, draws[at])
+            policy.update(state, lists, clicks)
+            total += best - model.click_probability(lists)
+            clicked += clicks.sum(axis=1)
+            if recorded[point] == begin + at + 1:
+                regret[:, point], clicks_at[:, point], lists_at[:, point] = total, clicked, lists
+                point += 1
+        if progress is not None:
+            progress(size)
+    return Run(recorded, regret, clicks_at, lists_at, best, state)
+
+
+def _people(people: Sequence[int] | None, users: int) -> Sequence[int]:
+    if people is None:
+        return range(users)
+    numbers = [checks.integer("people", person, low=0) for person in people]
+    if len(numbers) != users:
+        raise ValueError(f"people must name the model's {users} users, got {len(numbers)}")
+    return numbers
+
+
+def _points(points: Any, steps: int) -> Integers:
+    if isinstance(points, int | np.integer):
+        count = min(checks.integer("points", points, low=1), steps)
+        return np.unique(np.linspace(steps / count, steps, count).round().astype(np.int64))
+    chosen = np.array([checks.integer("points", point, low=1, high=steps) for point in points], dtype=np.int64)
+    if (np.diff(chosen) <= 0).any():
+        raise ValueError(f"points must ascend, got {chosen.tolist()}")
+    return chosen if chosen.size and chosen[-1] == steps else np.append(chosen, steps)

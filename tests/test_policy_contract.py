@@ -1,0 +1,186 @@
+"""What every policy of the registry must do, whatever it learns; nobody is excused."""
+
+import numpy as np
+import pytest
+
+import thali
+from instances import Saturating, weights
+
+L, d, K = 20, 4, 3
+
+
+@pytest.fixture(params=list(thali.POLICIES))
+def policy(request):
+    catalog = thali.Catalog(weights("sparse", L, d, np.random.default_rng(1)))
+    return thali.POLICIES[request.param](catalog, K)
+
+
+def learned(policy, users=1, steps=30, seed=2):
+    """A state after some random feedback."""
+    rng = np.random.default_rng(seed)
+    state = policy.init(users)
+    for _ in range(steps):
+        policy.update(state, policy.recommend(state, rng=list(rng.spawn(users))), rng.random((users, K)) < 0.2)
+    return state
+
+
+def equal(a, b):
+    return a.arrays.keys() == b.arrays.keys() and all(np.array_equal(a.arrays[k], b.arrays[k]) for k in a.arrays)
+
+
+def test_recommends_distinct_items_and_leaves_the_state_unchanged(policy):
+    state = learned(policy, users=5)
+    before = state.copy()
+    lists = policy.recommend(state, rng=[np.random.default_rng(u) for u in range(5)])
+    assert lists.dtype == np.int64
+    assert lists.shape == (5, K)
+    assert all(len(set(row)) == K for row in lists.tolist())
+    assert lists.min() >= 0
+    assert lists.max() < L
+    assert equal(state, before)
+
+
+def test_a_user_in_a_batch_gets_what_they_would_get_alone(policy):
+    rng = np.random.default_rng(3)
+    batch, alone = policy.init(100), policy.init(1)
+    user = 37
+    for step in range(40):
+        lists = policy.recommend(batch, rng=[np.random.default_rng([step, u]) for u in range(100)])
+        own = policy.recommend(alone, rng=[np.random.default_rng([step, user])])
+        np.testing.assert_array_equal(lists[user], own[0])
+        clicks = rng.random((100, K)) < 0.2
+        policy.update(batch, lists, clicks)
+        policy.update(alone, own, clicks[[user]])
+    for name, array in alone.arrays.items():
+        np.testing.assert_array_equal(batch.arrays[name][user], array[0])
+
+
+def test_order_of_feedback_does_not_matter(policy):
+    rng = np.random.default_rng(4)
+    shown = np.array([rng.permutation(L)[:K] for _ in range(500)])
+    clicked = rng.random((500, K)) < 0.2
+    states = []
+    for order in (range(500), rng.permutation(500)):
+        state = policy.init(1)
+        for t in order:
+            policy.update(state, shown[[t]], clicked[[t]])
+        states.append(state)
+    for name, array in states[0].arrays.items():
+        np.testing.assert_allclose(array, states[1].arrays[name], rtol=1e-12)
+
+
+def test_late_clicks_are_learned_with_the_gains_as_shown(policy):
+    given, computed = policy.init(2), policy.init(2)
+    lists = policy.recommend(given)
+    clicks = np.array([[False, True, False], [False, False, False]])
+    policy.update(given, lists, clicks, gains=policy.gains(lists))
+    policy.update(computed, lists, clicks)
+    assert equal(given, computed)
+
+
+def test_saves_loads_and_goes_on_to_the_last_bit(policy, tmp_path):
+    state = learned(policy, users=3)
+    path = tmp_path / "taste.thali"
+    state.save(path)
+    loaded = thali.load_state(path)
+    assert equal(state, loaded)
+    rng = np.random.default_rng(5)
+    for step in range(30):
+        generators = [[np.random.default_rng([step, u]) for u in range(3)] for _ in range(2)]
+        lists = policy.recommend(state, generators[0])
+        np.testing.assert_array_equal(lists, policy.recommend(loaded, generators[1]))
+        clicks = rng.random((3, K)) < 0.3
+        policy.update(state, lists, clicks)
+        policy.update(loaded, lists, clicks)
+    assert equal(state, loaded)
+
+
+def test_works_with_a_coverage_of_ones_own(policy):
+    catalog = thali.Catalog(policy.catalog.weights, coverage=Saturating())
+    own = type(policy)(catalog, K)
+    model = thali.DiverseCascade(catalog, np.full((2, d), 1 / d))
+    run = thali.simulate(own, model, steps=20, seed=1)
+    assert np.isfinite(run.regret).all()
+
+
+BAD_UPDATES = {
+    "lists must have shape": ([[0, 1]], np.zeros((1, K), bool)),
+    "lists must hold distinct": ([[0, 1, 1]], np.zeros((1, K), bool)),
+    "distinct item indices from 0 to 19": ([[0, 1, 20]], np.zeros((1, K), bool)),
+    "lists must hold item indices": ([[0.0, 1.0, 2.0]], np.zeros((1, K), bool)),
+    "clicks must have shape": ([[0, 1, 2]], np.zeros((1, K + 1), bool)),
+    "clicks must be boolean": ([[0, 1, 2]], np.full((1, K), np.nan)),
+    "clicks must be boolean, one for each position, got int": ([[0, 1, 2]], [[2, 0, 0]]),
+}
+
+
+@pytest.mark.parametrize("message", BAD_UPDATES)
+def test_bad_feedback_is_refused_and_nothing_is_learned(policy, message):
+    state = learned(policy)
+    before = state.copy()
+    lists, clicks = BAD_UPDATES[message]
+    with pytest.raises((ValueError, TypeError), match=message):
+        policy.update(state, lists, clicks)
+    assert equal(state, before)
+
+
+@pytest.mark.parametrize("gains", [np.full((1, K, d), np.nan), np.full((1, K, d), 2.0), np.zeros((1, K, d + 1))])
+def test_bad_gains_are_refused_and_nothing_is_learned(policy, gains):
+    state = learned(policy)
+    before = state.copy()
+    with pytest.raises(ValueError, match="gains must"):
+        policy.update(state, [[0, 1, 2]], np.zeros((1, K), bool), gains=gains)
+    assert equal(state, before)
+
+
+@pytest.mark.parametrize("bad", [0, -1, L + 1, 2.5, "3", True, None])
+def test_bad_list_length_is_refused(policy, bad):
+    with pytest.raises((ValueError, TypeError), match=f"K of {policy.name} must be"):
+        type(policy)(policy.catalog, bad)
+
+
+@pytest.mark.parametrize("users", [0, -1, 1.5, None])
+def test_bad_number_of_users_is_refused(policy, users):
+    with pytest.raises((ValueError, TypeError), match="users of init must be"):
+        policy.init(users)
+
+
+def test_a_state_of_another_learner_is_refused(policy):
+    for other in thali.POLICIES.values():
+        if other is not type(policy):
+            stranger = other(policy.catalog, K).init(1)
+            with pytest.raises(ValueError, match="state must be of the same learner"):
+                policy.recommend(stranger)
+    with pytest.raises(TypeError, match="state of"):
+        policy.recommend({"M": 1})
+
+
+def test_a_catalogue_of_another_size_is_refused(policy):
+    bigger = type(policy)(thali.Catalog(np.full((L + 1, d + 1), 0.5)), K)
+    with pytest.raises(ValueError, match="state must be of the same learner"):
+        bigger.recommend(policy.init(1))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sigma": 0.0}, "sigma of .* must be a number above 0, got 0.0"),
+        ({"sigma": -1.0}, "sigma of .* must be a number above 0, got -1.0"),
+        ({"sigma": float("nan")}, "sigma of .* must be a number above 0, got nan"),
+        ({"alpha": -1.0}, "alpha of .* must be a number of at least 0, got -1.0"),
+        ({"alpha": float("inf")}, "alpha of .* must be"),
+        ({"alpha": "much"}, "alpha of .* must be one of 'theory', got 'much'"),
+        ({"horizon": 0}, "horizon of .* must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_bad_settings_of_the_linear_family_are_refused(settings, message):
+    catalog = thali.Catalog(np.eye(3))
+    for policy_class in (thali.CascadeLSB, thali.LSBGreedy, thali.CascadeLinUCB):
+        with pytest.raises(ValueError, match=message):
+            policy_class(catalog, 2, **settings)
+
+
+def test_theory_without_a_horizon_is_refused_where_the_analysis_needs_one():
+    for policy_class in (thali.CascadeLSB, thali.CascadeLinUCB):
+        with pytest.raises(ValueError, match="horizon of .* must be given for alpha='theory', got None"):
+            policy_class(thali.Catalog(np.eye(3)), 2, alpha="theory")

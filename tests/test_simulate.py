@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+
+import reference
+import thali
+from instances import weights
+
+rng = np.random.default_rng(1)
+W = weights("sparse", 15, 4, rng)
+catalog = thali.Catalog(W)
+theta = rng.dirichlet(np.ones(4), size=5)
+model = thali.DiverseCascade(catalog, theta)
+policy = thali.CascadeLSB(catalog, 3)
+
+
+def test_regret_is_against_the_greedy_list_of_the_true_model():
+    run = thali.simulate(policy, model, steps=60, seed=1, points=range(1, 61))
+    assert run.steps.tolist() == list(range(1, 61))
+    for user in range(5):
+        greedy = reference.greedy_list(W, theta[user], 3, "probabilistic")
+        best, *shown = (
+            reference.click_probability(W, theta[user], items, "probabilistic")
+            for items in [greedy, *run.lists[user].tolist()]
+        )
+        lost = best - np.array(shown)
+        np.testing.assert_allclose(run.regret[user], np.cumsum(lost), atol=1e-12)
+        np.testing.assert_allclose(run.value[user], run.steps * best - np.cumsum(lost))
+    assert (np.diff(run.clicks, axis=1) >= 0).all()
+    assert run.clicks[:, -1].sum() > 0
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not():
+    runs = [thali.simulate(policy, model, steps=300, seed=s) for s in (1, 1, 2)]
+    np.testing.assert_array_equal(runs[0].regret, runs[1].regret)
+    np.testing.assert_array_equal(runs[0].clicks, runs[1].clicks)
+    assert (runs[0].clicks != runs[2].clicks).any()
+
+
+@pytest.mark.parametrize("name", thali.POLICIES)
+def test_a_person_alone_lives_what_they_live_in_a_batch(name):
+    learner = thali.POLICIES[name](catalog, 3)
+    batch = thali.simulate(learner, model, steps=300, seed=3)
+    alone = thali.simulate(learner, thali.DiverseCascade(catalog, theta[[3]]), steps=300, seed=3, people=[3])
+    np.testing.assert_array_equal(batch.regret[[3]], alone.regret)
+    np.testing.assert_array_equal(batch.lists[[3]], alone.lists)
+
+
+class Fixed(thali.Policy):
+    """Always the same list: all it can notice is its luck."""
+
+    def init(self, users):
+        return self.new_state(seen=np.zeros((users, 0, self.K), dtype=bool))
+
+    def choose(self, state, rng):
+        return np.tile(np.arange(self.K), (state.users, 1))
+
+    def learn(self, state, lists, clicks, gains):
+        state.arrays["seen"] = np.concatenate([state.seen, clicks[:, None]], axis=1)
+
+
+class FixedToo(Fixed):
+    """Another policy."""
+
+
+def test_every_policy_meets_the_same_luck():
+    first, second = (thali.simulate(p(catalog, 3), model, steps=300, seed=4).state.seen for p in (Fixed, FixedToo))
+    np.testing.assert_array_equal(first, second)
+    assert first.any()
+
+
+def test_the_learners_weights_may_differ_from_the_persons():
+    half = thali.CascadeLSB(thali.Catalog(W / 2), 3)
+    assert np.isfinite(thali.simulate(half, model, steps=50).regret).all()
+
+
+def test_goes_on_from_a_state_without_touching_it():
+    run = thali.simulate(policy, model, steps=200, seed=5)
+    before = run.state.copy()
+    more = thali.simulate(policy, model, steps=100, seed=6, state=run.state)
+    np.testing.assert_array_equal(run.state.M, before.M)
+    assert more.state.updates.tolist() == [300] * 5
+
+
+def test_progress_is_told():
+    told = []
+    thali.simulate(policy, model, steps=600, progress=told.append)
+    assert sum(told) == 600
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: thali.simulate(policy, model, steps=0), "steps must be a whole number of at least 1, got 0"),
+        (lambda: thali.simulate(policy, model, steps=10, seed=-1), "seed must be a whole number of at least 0"),
+        (lambda: thali.simulate(policy, model, steps=10, points=[3, 2]), "points must ascend"),
+        (lambda: thali.simulate(policy, model, steps=10, points=[11]), "points must be .* at most 10, got 11"),
+        (lambda: thali.simulate(policy, model, steps=10, people=[1]), "people must name the model's 5 users, got 1"),
+        (lambda: thali.simulate(policy, model, steps=10, state=policy.init(2)), "state must have the model's 5 users"),
+        (
+            lambda: thali.simulate(policy, thali.DiverseCascade(thali.Catalog(W[:14]), theta), steps=10),
+            "catalog of DiverseCascade must have the same items as the learner's: 15 against 14",
+        ),
+        (
+            lambda: thali.simulate(
+                policy, thali.DiverseCascade(thali.Catalog(W, topics=["a", "b", "c", "d"]), theta), steps=10
+            ),
+            "catalog of DiverseCascade must have the same topics as the learner's, but number 0 is 'a'",
+        ),
+        (
+            lambda: thali.simulate(policy, thali.Cascade(np.ones((5, 14))), steps=10),
+            "model must have the catalogue's L = 15 items, got 14",
+        ),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

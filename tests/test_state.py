@@ -1,0 +1,74 @@
+"""Files of state: whole or refused. (Save, load and go on is part of the policy contract.)"""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+import thali
+
+policy = thali.CascadeLSB(thali.Catalog(np.eye(3)), 2)
+
+
+def test_a_file_holds_no_pickle_and_replaces_the_old_one_whole(tmp_path):
+    path = tmp_path / "taste.thali"
+    state = policy.init(2)
+    state.save(path)
+    policy.update(state, [[0, 1], [1, 2]], [[True, False], [False, False]])
+    state.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["taste.thali"]
+    with np.load(path, allow_pickle=False) as file:
+        assert json.loads(str(file["header"]))["learner"] == "CascadeLSB"
+    np.testing.assert_array_equal(thali.load_state(path).M, state.M)
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path):
+    path = tmp_path / "taste.thali"
+    state = policy.init(1)
+    state.save(path)
+    state.settings["sigma"] = object()  # no JSON for this
+    with pytest.raises(TypeError):
+        state.save(path)
+    assert thali.load_state(path).settings["sigma"] == 0.1
+    assert [p.name for p in tmp_path.iterdir()] == ["taste.thali"]
+
+
+@pytest.mark.parametrize("harm", ["cut", "text", "empty", "strange archive", "newer format"])
+def test_a_damaged_or_strange_file_is_refused(tmp_path, harm):
+    path = tmp_path / "taste.thali"
+    policy.init(2).save(path)
+    whole = path.read_bytes()
+    if harm == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif harm == "text":
+        path.write_text("hello")
+    elif harm == "empty":
+        path.write_bytes(b"")
+    elif harm == "strange archive":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.txt", "hello")
+    else:
+        header = {"format": "thali-state-9", "family": "linear", "learner": "CascadeLSB", "settings": {}}
+        with path.open("wb") as file:
+            np.savez(file, header=np.array(json.dumps(header)))
+    with pytest.raises(ValueError, match="path of load_state must"):
+        thali.load_state(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="found nothing at .*nowhere"):
+        thali.load_state(tmp_path / "nowhere")
+
+
+def test_a_state_learned_at_another_sigma_is_refused(tmp_path):
+    other = thali.CascadeLSB(policy.catalog, 2, sigma=0.5)
+    with pytest.raises(ValueError, match=r"learned by CascadeLSB with .*'sigma': 0.1"):
+        other.recommend(policy.init(1))
+
+
+def test_writing_into_the_statistics_counts_after_refresh():
+    state = policy.init(1)
+    state.B[0] = [0.0, 0.0, 0.02]
+    state.refresh()
+    np.testing.assert_allclose(policy.estimate(state), [[0.0, 0.0, 2.0]])
