@@ -1,8 +1,7 @@
 """How much optimism by default? Final regret of CascadeLSB for a range of α·σ, on the paper's synthetic problem and on
 generated ones, with the share of people on whom it stays on a worse list.
 
-    make alpha            # the table in docs/decisions.md, about 20 minutes on one core
-    .venv/bin/python benchmarks/default_alpha.py --users 20 --steps 2000   # a look
+make alpha prints the table in docs/decisions.md, in about 25 minutes on one core; --users 20 --steps 2000 is a look.
 """
 
 from __future__ import annotations

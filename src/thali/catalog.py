@@ -81,12 +81,12 @@ class Catalog:
     @cached_property
     def rays(self) -> rays.Rays:
         """The items by ray. Parallel items keep their order under probabilistic coverage only."""
-        return rays.build(self.indptr, self.topic, self.weight, self.d, parallel=self.kind == index.PROBABILISTIC)
+        return rays.build(self.indptr, self.topic, self.weight, parallel=self.kind == index.PROBABILISTIC)
 
     @cached_property
     def twins(self) -> Integers:
         """For each item, the item before it with the same weights, or -1 (L,)."""
-        return rays.twins(rays.build(self.indptr, self.topic, self.weight, self.d, parallel=False))
+        return rays.twins(rays.build(self.indptr, self.topic, self.weight, parallel=False))
 
     def item(self, name: Hashable) -> int:
         """The index of the item of this name."""

@@ -43,9 +43,9 @@ def thali(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 @app.command()
 def demo(
-    steps: Annotated[int, typer.Option(help="Lists shown to each person.")] = 20_000,
-    seeds: Annotated[int, typer.Option(help="People with the same preferences, each with their own luck.")] = 20,
-    seed: Annotated[int, typer.Option(help="From which all luck follows.")] = 0,
+    steps: Annotated[int, typer.Option(min=2, help="Lists shown to each person.")] = 20_000,
+    seeds: Annotated[int, typer.Option(min=1, help="People with the same preferences, each with their own luck.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="From which all luck follows.")] = 0,
     alpha: Annotated[
         str | None, typer.Option(help="Optimism α of the linear policies: a number or 'theory'. [default: 0.8/σ]")
     ] = None,
@@ -60,6 +60,8 @@ def demo(
     from thali.experiments.figures import regret_figure
     from thali.experiments.problems import synthetic
 
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"out must end in .png, .svg or .pdf, got {out}")
     console = Console()
     problem = synthetic(users=seeds)
     best = problem.model.best_lists(problem.K)[0].tolist()
@@ -99,9 +101,12 @@ def _table(rows: list[Summary]) -> object:
     """Summaries as a table for the terminal."""
     from rich.table import Table
 
-    table = Table(caption="± one standard error; slope: regret a step in the last tenth; list: most frequent last list")
+    table = Table(
+        caption="± one standard error over seeds. Slope: regret a step in the last tenth. Ends on: the most frequent "
+        "last list and its share of seeds. Best list: share of seeds whose last list loses nothing."
+    )
     table.add_column("policy")
-    for name in ("final regret", "slope", "ends on"):
+    for name in ("final regret", "slope", "ends on", "best list"):
         table.add_column(name, justify="right")
     for row in rows:
         items, share = row.ends_on
@@ -109,6 +114,7 @@ def _table(rows: list[Summary]) -> object:
             row.policy,
             f"{row.regret:.1f} ± {row.regret_error:.1f}",
             f"{row.slope:.5f} ± {row.slope_error:.5f}",
-            f"{', '.join(map(str, items))}  ({share:.0%} of seeds)",
+            f"{', '.join(map(str, items))} ({share:.0%})",
+            f"{row.on_best:.0%}",
         )
     return table

@@ -19,7 +19,8 @@ class ClickModel(ABC):
     """Users who scan a list from the top and are attracted by each item they examine, or not.
 
     A model of your own defines ``users`` and ``L`` (the numbers of users and items), ``attraction`` and
-    ``best_lists``; where it differs from both cascades and independent clicks, also ``examination`` and ``respond``.
+    ``best_lists``. Where people stay (``leaves`` False), positions are clicked independently of one another, and
+    ``examination`` may be of your own too; whoever fits neither also defines ``click_probability`` and ``respond``.
     """
 
     #: Whether the user leaves at the first click (a cascade) or goes on to the end of the list.
@@ -38,15 +39,18 @@ class ClickModel(ABC):
 
     def examination(self, lists: Any) -> Floats:
         """Probability that each position is examined (users, K)."""
-        attraction = self.attraction(lists)
         if not self.leaves:
-            return np.ones_like(attraction)
+            return np.ones(np.shape(lists))
+        attraction = self.attraction(lists)
         passed = np.cumprod(1.0 - attraction, axis=1)
         return np.hstack([np.ones((len(passed), 1)), passed[:, :-1]])
 
     def click_probability(self, lists: Any) -> Floats:
-        """Probability of at least one click (users,): f(A, θ) = 1 - Π_k (1 - attraction_k)."""
-        return np.asarray(1.0 - np.prod(1.0 - self.attraction(lists), axis=1))
+        """Probability of at least one click (users,): f(A, θ) = 1 - Π_k (1 - attraction_k), Eq. click probability.
+
+        For people who stay, attraction_k times the probability that position k is examined.
+        """
+        return np.asarray(1.0 - np.prod(1.0 - self._attracted(lists), axis=1))
 
     def expected_clicks(self, lists: Any) -> Floats:
         """Expected number of clicks (users,); for a cascade, the probability of a click."""
@@ -54,7 +58,7 @@ class ClickModel(ABC):
 
     def respond(self, lists: Any, luck: Floats) -> Booleans:
         """Clicks (users, K) for given uniform numbers luck (users, K): an item attracts where luck < attraction."""
-        attracted = luck < self.attraction(lists)
+        attracted = luck < self._attracted(lists)
         if self.leaves:
             attracted &= np.cumsum(attracted, axis=1) == 1
         return np.asarray(attracted)
@@ -63,6 +67,11 @@ class ClickModel(ABC):
         """Clicks (users, K) drawn with rng: a generator, or a sequence of one generator for each user."""
         lists = self._lists(lists)
         return self.respond(lists, uniforms(rng, *lists.shape))
+
+    def _attracted(self, lists: Any) -> Floats:
+        """Probability that each position attracts, given (in a cascade) that nothing above it did."""
+        attraction = self.attraction(lists)
+        return attraction if self.leaves else attraction * self.examination(lists)
 
     def _lists(self, lists: Any) -> Integers:
         return checks.item_lists("lists", lists, self.users, self.L)

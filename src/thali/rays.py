@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from thali.types import Booleans, Floats, Integers
@@ -17,22 +16,20 @@ SMALLEST = 1e-100
 
 
 class Rays(NamedTuple):
-    """Items ordered by ray, largest first: item and scale (L,), start (rays + 1,).
+    """Items ordered by ray, largest first: item, scale and same (L,), start (rays + 1,), topics (rays,).
 
     scale is the item's largest weight; same says that an item's weights equal those of the item before it.
-    topic_ray[topic_start[j] : topic_start[j + 1]] are the rays with a weight on topic j; topic_weight, their heads'.
+    topics, for each ray: a bit for each topic it has a weight on (j and j + 63 share one).
     """
 
     start: Integers
     item: Integers
     scale: Floats
     same: Booleans
-    topic_start: Integers
-    topic_ray: Integers
-    topic_weight: Floats
+    topics: Integers
 
 
-def build(indptr: Integers, topics: Integers, weights: Floats, d: int, *, parallel: bool) -> Rays:
+def build(indptr: Integers, topics: Integers, weights: Floats, *, parallel: bool) -> Rays:
     """Rays of the rows of a CSR matrix: parallel rows together if parallel, else only equal rows.
 
     Rows meet by a hash of their support and (rounded) direction and are then compared entry by entry with the head of
@@ -68,17 +65,9 @@ def build(indptr: Integers, topics: Integers, weights: Floats, d: int, *, parall
     same = np.zeros(L, dtype=np.bool_)
     same[1:] = ~first[1:] & _agree(indptr, topics, weights, scale, order[1:], order[:-1], tolerance=0.0)
     start = np.append(np.flatnonzero(first), L).astype(np.int64)
-    heads = order[start[:-1]]
-    touched = sp.csr_array((weights, topics, indptr), shape=(L, d))[heads].tocsc()
-    return Rays(
-        start,
-        order.astype(np.int64),
-        scale[order],
-        same,
-        touched.indptr.astype(np.int64),
-        touched.indices.astype(np.int64),
-        touched.data,
-    )
+    bits = np.zeros(L, dtype=np.int64)
+    np.bitwise_or.at(bits, row, np.int64(1) << (topics % 63))
+    return Rays(start, order.astype(np.int64), scale[order], same, bits[order[start[:-1]]])
 
 
 def twins(rays: Rays) -> Integers:

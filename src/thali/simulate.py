@@ -32,6 +32,8 @@ class Run:
     """(users, points, K): the list shown at that step."""
     best: Floats
     """(users,): f of the list that regret is measured against."""
+    last_loss: Floats
+    """(users,): the regret of the last step alone."""
     state: State
     """What had been learned at the end."""
 
@@ -114,14 +116,15 @@ def simulate(
             lists = policy.recommend(state, own)
             clicks = model.respond(lists, draws[at])
             policy.update(state, lists, clicks)
-            total += best - model.click_probability(lists)
+            lost = best - model.click_probability(lists)
+            total += lost
             clicked += clicks.sum(axis=1)
             if recorded[point] == begin + at + 1:
                 regret[:, point], clicks_at[:, point], lists_at[:, point] = total, clicked, lists
                 point += 1
         if progress is not None:
             progress(size)
-    return Run(recorded, regret, clicks_at, lists_at, best, state)
+    return Run(recorded, regret, clicks_at, lists_at, best, lost, state)
 
 
 def _people(people: Sequence[int] | None, users: int) -> Sequence[int]:

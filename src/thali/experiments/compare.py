@@ -27,6 +27,8 @@ class Summary:
     slope_error: float
     ends_on: tuple[tuple[int, ...], float]
     """The most frequent last list, and its share of people."""
+    on_best: float
+    """The share of people whose last list loses nothing."""
 
 
 def compare(
@@ -61,6 +63,7 @@ def summarize(name: str, run: Run) -> Summary:
         float(slope.mean()),
         standard_error(slope),
         (tuple(int(e) for e in lists[common]), float(counts[common] / counts.sum())),
+        float((run.last_loss <= 1e-12).mean()),
     )
 
 

@@ -38,7 +38,7 @@ def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
             fontsize=9,
             annotation_clip=False,
         )
-    axes.set(xlabel="step n", ylabel="cumulative regret R(n)", title=title, xlim=(0, None), ylim=(0, None))
+    axes.set(xlabel="step n", ylabel="cumulative regret R(n)", title=title, xlim=(0, run.steps[-1]), ylim=(0, None))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, linewidth=0.6)

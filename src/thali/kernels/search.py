@@ -4,10 +4,11 @@ Items are searched by ray (see :mod:`thali.rays`): the items of a ray have paral
 none an approximation:
 
 - On a ray the index is proportional to the item's scale, so one end of the ray decides for all of it.
-- The index changes only where coverage has changed: a ray that shares no topic with the last item keeps its index.
+- The index changes only where coverage has changed: a ray that shares no topic with the items shown since keeps it.
 - p + α·sqrt(P) (see :func:`thali.kernels.index.terms`) bounds the index of every item below the ray's head, now and at
   every later position, because gains only shrink. So a ray is looked at again only while its bound is the best.
-- So does Σ_j x_j·(θ̄_j + α·D_j)⁺ for its head, where D_i·D_j ≥ (M⁻¹)_ij: looser, but a few products.
+- Two looser bounds of the same kind take a few products instead: Σ_j x_j·(θ̄_j + α·D_j)⁺ where D_i·D_j ≥ (M⁻¹)_ij, and
+  p + α·sqrt(ρ·Σ_j x_j²·(M⁻¹)_jj) where ρ = 1 + (s-1)·(the largest positive correlation of two of its s topics in M⁻¹).
 
 A bound prunes only when it is lower than the best index by more than rounding; what survives is compared by its index,
 ties to the lowest item.
@@ -18,7 +19,7 @@ from math import inf, sqrt
 import numpy as np
 
 from thali.kernels.index import FIXED, cover, empty, gain, terms, value
-from thali.kernels.jit import kernel
+from thali.kernels.jit import inlined, kernel
 
 EPSILON = 2.220446049250313e-16
 # Added to every bound: squares of gains below this underflow, so relative slack alone would not cover them.
@@ -26,25 +27,29 @@ TINY = 1e-140
 
 
 @kernel
-def topic_bounds(estimate, inverse, alpha, out):
-    """out_j = (θ̄_j + α·D_j)⁺, with D_i·D_j ≥ (M⁻¹)_ij even where rounding made M⁻¹ indefinite. O(d²)."""
+def topic_bounds(estimate, inverse, alpha, variance, spread, out):
+    """What the looser bounds are made of, for one user. O(d²).
+
+    variance_j = (M⁻¹)_jj, floored so that rounding cannot make it 0; spread_ij = the positive part of the correlation
+    (M⁻¹)_ij / sqrt(variance_i·variance_j); out_j = (θ̄_j + α·D_j)⁺, where D_i·D_j ≥ (M⁻¹)_ij for all i and j.
+    """
     d = estimate.size
+    largest = 0.0
+    for j in range(d):
+        largest = max(largest, inverse[j, j])
+    for j in range(d):
+        variance[j] = max(inverse[j, j], 1e-24 * largest + 1e-280)
+        out[j] = sqrt(variance[j])
     stretch = 1.0
     for i in range(d):
-        out[i] = sqrt(max(0.0, inverse[i, i]))
-    for i in range(d):
         for j in range(i):
-            product = out[i] * out[j]
-            if inverse[i, j] > stretch * product:
-                stretch = inverse[i, j] / product if product > 0.0 else inf
-    stretch = sqrt(stretch)
-    for i in range(d):
-        if alpha == 0.0:
-            out[i] = max(0.0, estimate[i])
-        elif stretch == inf:
-            out[i] = inf
-        else:
-            out[i] = max(0.0, estimate[i] + alpha * stretch * out[i])
+            correlation = 0.0
+            if inverse[i, j] > 0.0:
+                correlation = inverse[i, j] / (out[i] * out[j])
+            spread[i, j] = spread[j, i] = correlation
+            stretch = max(stretch, correlation)
+    for j in range(d):
+        out[j] = max(0.0, estimate[j] + alpha * sqrt(stretch) * out[j])
 
 
 @kernel
@@ -72,6 +77,22 @@ def search_ray(
     return best, best_item
 
 
+@inlined
+def loose_bound(kind, lo, hi, topics, weights, state, positive, variance, spread, topic_bound, alpha, slack):
+    """The lower of the two looser bounds for the item of topics[lo:hi]; see :func:`topic_bounds`. O(s²), cheaply."""
+    by_topic, linear, square, correlation = 0.0, 0.0, 0.0, 0.0
+    for a in range(lo, hi):
+        i = topics[a]
+        x = gain(kind, weights[a], state[i])
+        by_topic += x * topic_bound[i]
+        linear += x * positive[i]
+        square += x * x * variance[i]
+        for b in range(lo, a):
+            correlation = max(correlation, spread[i, topics[b]])
+    jointly = linear + alpha * sqrt(square * (1.0 + (hi - lo - 1) * correlation))
+    return min(by_topic, jointly) * (1.0 + slack) + TINY
+
+
 @kernel
 def greedy(
     kind,
@@ -82,9 +103,7 @@ def greedy(
     ray_item,
     ray_scale,
     ray_same,
-    topic_start,
-    topic_ray,
-    topic_weight,
+    ray_topics,
     estimate,
     inverse,
     alpha,
@@ -103,43 +122,58 @@ def greedy(
     state = np.empty(d)
     x = np.empty(d)
     topic_bound = np.empty(d)
-    loose = np.empty(rays)  # bounds of any index on the ray, now and later: by topic, kept up to date
-    bound = np.empty(rays)  # ... and as tight as when the ray was last looked at
-    limit = np.empty(rays)  # the ray's index where it is known now, else the lower of its bounds
-    known = np.empty(rays, dtype=np.int64)  # the item with that index, -1 where the ray must be looked at
-    first = np.empty(rays, dtype=np.int64)
+    positive = np.empty(d)
+    variance = np.empty(d)
+    spread = np.empty((d, d))
+    bound = np.empty(rays)  # of any index on the ray, now and later
+    first = np.empty(rays, dtype=np.int64)  # where the ray's unused items begin
+    index = np.empty(rays)  # the best on the ray when it was looked at, with its item and the position; -1: never
+    index_item = np.empty(rays, dtype=np.int64)
+    index_at = np.empty(rays, dtype=np.int64)
+    covered = np.empty(K, dtype=np.int64)  # covered[k]: the topics (as ray_topics) of the items shown from k on
     used = np.zeros(ray_item.size, dtype=np.bool_)
     for user in range(users):
         theta, width = estimate[user], alpha[user]
         wide = width != 0.0
         minv = inverse[user if wide else 0]
-        topic_bounds(theta, minv, width, topic_bound)
+        topic_bounds(theta, minv, width, variance, spread, topic_bound)
+        for j in range(d):
+            positive[j] = max(0.0, theta[j])
         state[:] = empty(kind)
         for ray in range(rays):
             head = ray_item[ray_start[ray]]
-            total = 0.0
-            for a in range(indptr[head], indptr[head + 1]):
-                total += weights[a] * topic_bound[topics[a]]
-            loose[ray] = bound[ray] = limit[ray] = total * (1.0 + (K + 1) * slack) + TINY
-            known[ray] = -1
+            lo, hi = indptr[head], indptr[head + 1]
+            bound[ray] = loose_bound(
+                kind, lo, hi, topics, weights, state, positive, variance, spread, topic_bound, width, slack
+            )
             first[ray] = ray_start[ray]
+            index_at[ray] = -1
+        following = np.argmax(bound)  # the ray to look at first: later, the second best of the position before
         for k in range(K):
-            best, best_item, best_ray = -inf, -1, -1
-            leader = np.argmax(limit)
+            covered[k] = 0
+            best, best_item, best_ray, second = -inf, -1, -1, -inf
+            leader = following
             for turn in range(-1, rays):
                 ray = leader if turn < 0 else turn
-                if limit[ray] < best:
+                if bound[ray] < best:
                     continue
-                if known[ray] < 0:
+                if index_at[ray] < 0 or ray_topics[ray] & covered[index_at[ray]]:
                     start, end = first[ray], ray_start[ray + 1]
                     while start < end and used[ray_item[start]]:
                         start += 1
                     first[ray] = start
                     if start == end:
-                        limit[ray] = bound[ray] = -inf
+                        bound[ray] = -inf
                         continue
                     item = ray_item[start]
                     lo, hi = indptr[item], indptr[item + 1]
+                    if k > 0:
+                        loose = loose_bound(
+                            kind, lo, hi, topics, weights, state, positive, variance, spread, topic_bound, width, slack
+                        )
+                        bound[ray] = min(bound[ray], loose)
+                        if bound[ray] < best:
+                            continue
                     m, q, p, P = terms(kind, lo, hi, topics, weights, state, theta, minv, wide, x)
                     score = min(cap, value(m, q, width))
                     bound[ray] = min(bound[ray], (p + width * sqrt(P)) * (1.0 + slack) + TINY)
@@ -154,23 +188,21 @@ def greedy(
                                 kind, indptr, topics, weights, ray_item, ray_scale, ray_same, start, end, reach,
                                 used, state, theta, minv, width, cap, x,
                             )  # fmt: skip
-                    limit[ray], known[ray] = score, item
-                if limit[ray] > best or (limit[ray] == best and known[ray] < best_item):
-                    best, best_item, best_ray = limit[ray], known[ray], ray
+                    index[ray], index_item[ray], index_at[ray] = score, item, k
+                if index[ray] > best or (index[ray] == best and index_item[ray] < best_item):
+                    second, following = best, best_ray
+                    best, best_item, best_ray = index[ray], index_item[ray], ray
+                elif index[ray] > second and ray != best_ray:
+                    second, following = index[ray], ray
+            if following < 0:
+                following = best_ray
             out[user, k] = best_item
             used[best_item] = True
-            known[best_ray] = -1
-            limit[best_ray] = min(loose[best_ray], bound[best_ray])
+            index_at[best_ray] = -1
             if kind != FIXED:
+                for i in range(k + 1):
+                    covered[i] |= ray_topics[best_ray]
                 for a in range(indptr[best_item], indptr[best_item + 1]):
-                    j = topics[a]
-                    before, after = state[j], cover(kind, weights[a], state[j])
-                    state[j] = after
-                    for b in range(topic_start[j], topic_start[j + 1]):
-                        ray = topic_ray[b]
-                        lost = gain(kind, topic_weight[b], before) - gain(kind, topic_weight[b], after)
-                        loose[ray] -= lost * topic_bound[j]
-                        limit[ray] = min(loose[ray], bound[ray])
-                        known[ray] = -1
+                    state[topics[a]] = cover(kind, weights[a], state[topics[a]])
         for k in range(K):
             used[out[user, k]] = False

@@ -1,0 +1,114 @@
+"""A CascadeLSB step (recommend + update) against textbook NumPy, single thread, as ratios within one run.
+
+make bench            # the table in docs/performance.md, about a minute
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+
+import numpy as np  # noqa: E402 (after the number of threads is set)
+from textbook import TextbookCascadeLSB  # noqa: E402
+
+import thali  # noqa: E402
+
+L, D, K, USERS = 1000, 18, 12, 100
+
+
+def random_sparse(rng: np.random.Generator) -> np.ndarray:
+    """1 to 3 topics an item, any weights."""
+    weights = np.zeros((L, D))
+    for row in weights:
+        topics = rng.choice(D, size=rng.integers(1, 4), replace=False)
+        row[topics] = rng.uniform(0.0, 0.6, size=topics.size)
+    return weights
+
+
+# Films of each genre among MovieLens 1M's 1000 most rated: Comedy, Drama, Action, ...
+GENRES = np.array([361, 343, 261, 197, 160, 153, 131, 82, 71, 67, 62, 51, 46, 46, 35, 22, 19, 3])
+
+
+def like_movielens(rng: np.random.Generator) -> np.ndarray:
+    """The paper's w̄ on sets of genres as in MovieLens: about 230 sets, so as many rays."""
+    sets: set[tuple[int, ...]] = set()
+    while len(sets) < 240:
+        size = rng.choice([1, 2, 3, 4], p=[0.1, 0.4, 0.35, 0.15])
+        sets.add(tuple(sorted(rng.choice(D, size=size, replace=False, p=GENRES / GENRES.sum()).tolist())))
+    common_first = sorted(sets, key=lambda genres: (len(genres), genres))
+    belongs = np.zeros((L, D))
+    for row in belongs:
+        row[list(common_first[int(len(sets) * rng.random() ** 1.5)])] = 1.0
+    users_of_genre = rng.integers(400, 500, size=D)
+    return np.asarray(rng.integers(1, 300, size=(L, 1)) * belongs / users_of_genre)
+
+
+CASES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "random sparse, 1-3 topics": random_sparse,
+    "MovieLens-like": like_movielens,
+}
+
+
+def measure(name: str, alpha: float | str | None, *, warm: int, repeats: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Seconds a user-step of both, (repeats,), at states reached after warm steps; lists are checked to agree."""
+    rng = np.random.default_rng(seed)
+    weights = CASES[name](rng)
+    catalog = thali.Catalog(weights)
+    model = thali.DiverseCascade(catalog, rng.dirichlet(np.full(D, 0.3), size=USERS))
+    policy = thali.CascadeLSB(catalog, K, alpha=alpha, horizon=20_000)
+    state = policy.init(USERS)
+    for _ in range(warm):
+        lists = policy.recommend(state)
+        policy.update(state, lists, model.sample(lists, rng))
+    optimism = float(policy.optimism(state)[0])
+    times: dict[str, list[float]] = {"thali": [], "numpy": []}
+    for _ in range(repeats):
+        plain = []
+        for user in range(4):
+            learner = TextbookCascadeLSB(weights, K, policy.sigma, optimism)
+            learner.M, learner.B = state.M[user].copy(), state.B[user].copy()
+            plain.append(learner)
+        begin = time.perf_counter()
+        lists = policy.recommend(state)
+        middle = time.perf_counter()
+        clicks = model.sample(lists, rng)
+        resumed = time.perf_counter()
+        policy.update(state, lists, clicks)
+        times["thali"].append((middle - begin + time.perf_counter() - resumed) / USERS)
+        begin = time.perf_counter()
+        for user, learner in enumerate(plain):
+            found = learner.recommend()
+            learner.update(found, clicks[user])
+        times["numpy"].append((time.perf_counter() - begin) / len(plain))
+        if not np.array_equal(found, lists[len(plain) - 1]):
+            raise AssertionError(f"lists differ on {name}: {found} and {lists[len(plain) - 1]}")
+    return {who: np.array(values) for who, values in times.items()}
+
+
+def main() -> None:
+    """Print the table."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--repeats", type=int, default=60)
+    repeats = options.parse_args().repeats
+    print(f"L={L}, d={D}, K={K}, {USERS} users a batch; median (lower to upper quartile) of {repeats}\n")
+    print("| weights | α | after steps | thali, µs a user-step | NumPy, µs | times faster |\n" + "|---" * 6 + "|")
+    for name in CASES:
+        for alpha in (None, "theory"):
+            for warm in (1, 100, 1000):
+                times = measure(name, alpha, warm=warm, repeats=repeats)
+                ours, theirs = (np.quantile(times[who] * 1e6, [0.5, 0.25, 0.75]) for who in ("thali", "numpy"))
+                ratio = np.quantile(times["numpy"] / times["thali"], [0.5, 0.25, 0.75])
+                print(
+                    f"| {name} | {alpha or 'default'} | {warm} | {ours[0]:.1f} ({ours[1]:.1f}-{ours[2]:.1f}) "
+                    f"| {theirs[0]:.0f} | {ratio[0]:.0f} ({ratio[1]:.0f}-{ratio[2]:.0f}) |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""The commands, as a person runs them: in a process, from what is installed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def thali(*arguments, cwd):
+    command = Path(sys.executable).with_name("thali")
+    return subprocess.run([command, *arguments], capture_output=True, text=True, cwd=cwd, timeout=300)
+
+
+def test_demo_prints_the_table_and_saves_the_figure(tmp_path):
+    done = thali("demo", "--steps", "300", "--seeds", "3", "--out", "out/regret.svg", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for policy in ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB"):
+        assert policy in done.stdout
+    assert "300/300" in done.stdout
+    assert (tmp_path / "out" / "regret.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--alpha", "much"), "thali: alpha of CascadeLSB must be one of 'theory', got 'much'"),
+        (("--alpha", "-1"), "thali: alpha of CascadeLSB must be a number of at least 0, got -1.0"),
+        (("--sigma", "0"), "thali: sigma of CascadeLSB must be a number above 0, got 0.0"),
+        (("--steps", "0"), "greater than or equal to 2"),
+        (("--out", "figure.xyz"), "thali: out must end in .png, .svg or .pdf, got figure.xyz"),
+    ],
+)
+def test_a_wrong_setting_is_a_sentence_not_a_traceback(tmp_path, arguments, message):
+    done = thali("demo", "--steps", "20", "--seeds", "2", *arguments, cwd=tmp_path)
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_and_version(tmp_path):
+    assert "demo" in thali("--help", cwd=tmp_path).stdout
+    assert thali("--version", cwd=tmp_path).stdout.strip() == "0.1.0"
