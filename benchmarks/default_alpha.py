@@ -1,7 +1,7 @@
 """How much optimism by default? Final regret of CascadeLSB for a range of α·σ, on the paper's synthetic problem and on
-generated ones, with the share of people on whom it stays on a worse list.
+generated ones, with the share of people on whom it is stuck on a worse list.
 
-make alpha prints the table in docs/decisions.md, in about 25 minutes on one core; --users 20 --steps 2000 is a look.
+make alpha prints the tables in docs/decisions.md, in about half an hour on one core; --users 4 --steps 2000 is a look.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import argparse
 import numpy as np
 
 import thali
+from thali.experiments.compare import standard_error
 from thali.experiments.problems import Problem, generated, synthetic
+from thali.policies.linear import DEFAULT_OPTIMISM
 
-OPTIMISM: tuple[float | str, ...] = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 4.0, "theory")
+OPTIMISM: tuple[float | str, ...] = (0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 4.0, "theory")
+SIGMAS = (0.03, 0.1, 0.3, 1.0)
 SIZES = (
     (100, 3, 2, 0.5),
     (100, 5, 4, 0.5),
@@ -24,14 +27,19 @@ SIZES = (
 )
 
 
-def measure(
-    problem: Problem, optimism: float | str, sigma: float, steps: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Final regret of each person, and whether they still lose over 1% of the best list's clicks in the last tenth."""
-    alpha = optimism if isinstance(optimism, str) else optimism / sigma
-    policy = thali.CascadeLSB(problem.catalog, problem.K, sigma=sigma, alpha=alpha, horizon=steps)
-    run = thali.simulate(policy, problem.model, steps=steps, seed=seed, points=50)
-    return run.regret[:, -1], run.slope() > 0.01 * run.best
+def measure(draws: list[Problem], optimism: float | str, sigma: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of all people of all draws of a problem: final regret, and whether they are stuck: over the last half the list
+    never changes, and it loses over 1% of the best list's clicks.
+    """
+    regret, stuck = [], []
+    for seed, problem in enumerate(draws):
+        alpha = optimism if isinstance(optimism, str) else optimism / sigma
+        policy = thali.CascadeLSB(problem.catalog, problem.K, sigma=sigma, alpha=alpha, horizon=steps)
+        run = thali.simulate(policy, problem.model, steps=steps, seed=seed, points=100)
+        regret.append(run.regret[:, -1])
+        still = (run.lists[:, 50:] == run.lists[:, -1:]).all(axis=(1, 2))
+        stuck.append(still & (run.last_loss > 0.01 * run.best))
+    return np.concatenate(regret), np.concatenate(stuck)
 
 
 def row(name: str, cells: list[str]) -> None:
@@ -42,37 +50,35 @@ def row(name: str, cells: list[str]) -> None:
 def main() -> None:
     """Print the tables."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--users", type=int, default=60, help="people on each problem")
+    options.add_argument("--users", type=int, default=25, help="people on each draw of a problem")
+    options.add_argument("--draws", type=int, default=4, help="draws of each problem: its weights, people and luck")
     options.add_argument("--steps", type=int, default=20_000)
-    options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
-    problems = [synthetic(given.users)]
-    problems += [generated(L, d, K, top=top, users=given.users, seed=L + d + K) for L, d, K, top in SIZES]
+    problems = [[synthetic(given.users) for _ in range(given.draws)]]
+    for L, d, K, top in SIZES:
+        problems.append([generated(L, d, K, top=top, users=given.users, seed=seed) for seed in range(given.draws)])
 
-    print(
-        f"Mean final regret after {given.steps} steps, {given.users} people, σ=0.1 (in brackets: share still losing)\n"
-    )
+    print(f"Mean final regret after {given.steps} steps, {given.draws} draws of {given.users} people, σ=0.1 (stuck)\n")
     row("problem", [f"α·σ = {a}" if a != "theory" else "theory" for a in OPTIMISM])
     row("---", ["---"] * len(OPTIMISM))
     regret = np.empty((len(problems), len(OPTIMISM)))
-    for i, problem in enumerate(problems):
+    for i, draws in enumerate(problems):
         cells = []
         for j, optimism in enumerate(OPTIMISM):
-            final, losing = measure(problem, optimism, 0.1, given.steps, given.seed)
+            final, stuck = measure(draws, optimism, 0.1, given.steps)
             regret[i, j] = final.mean()
-            cells.append(f"{final.mean():.4g} ± {final.std(ddof=1) / np.sqrt(final.size):.2g} ({losing.mean():.0%})")
-        row(problem.name, cells)
+            cells.append(f"{final.mean():.3g} ± {standard_error(final):.2g} ({stuck.mean():.0%})")
+        row(draws[0].name, cells)
     ratio = regret / regret.min(axis=1, keepdims=True)
-    row("worst over the best of its row", [f"{x:.2f}" for x in ratio.max(axis=0)])
-    row("geometric mean over the best", [f"{x:.2f}" for x in np.exp(np.log(ratio).mean(axis=0))])
+    row("worst, over the best of its row", [f"{x:.2f}" for x in ratio.max(axis=0)])
+    row("geometric mean of the same", [f"{x:.2f}" for x in np.exp(np.log(ratio).mean(axis=0))])
 
-    sigmas = (0.03, 0.1, 0.3, 1.0)
-    print("\nThe same α·σ = 0.8 at other σ\n")
-    row("problem", [f"σ = {sigma}" for sigma in sigmas])
-    row("---", ["---"] * len(sigmas))
-    for problem in problems:
-        means = [measure(problem, 0.8, sigma, given.steps, given.seed)[0].mean() for sigma in sigmas]
-        row(problem.name, [f"{x:.4g}" for x in means])
+    print("\nThe default at other σ: mean final regret\n")
+    row("problem", [f"σ = {sigma}" for sigma in SIGMAS])
+    row("---", ["---"] * len(SIGMAS))
+    for draws in problems:
+        finals = [measure(draws, DEFAULT_OPTIMISM, sigma, given.steps)[0] for sigma in SIGMAS]
+        row(draws[0].name, [f"{final.mean():.3g} ± {standard_error(final):.2g}" for final in finals])
 
 
 if __name__ == "__main__":
