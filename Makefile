@@ -4,7 +4,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 # One thread for BLAS and the like: our batches are small, and measurements compare like with like.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1

@@ -83,7 +83,7 @@ def test_one_generator_for_each_user_draws_for_that_user_only():
         (lambda: MODELS["Cascade"].attraction([[0, 1]]), r"lists must have shape"),
         (lambda: MODELS["Cascade"].best_lists(13), r"K of best_lists must be from 1 to the catalogue's L = 12"),
         (lambda: MODELS["DiverseCascade"].attraction(lists + 9), r"lists must hold distinct item indices"),
-        (lambda: MODELS["DiverseCascade"].sample(lists, 5), r"rng must be a numpy.random.Generator"),
+        (lambda: MODELS["DiverseCascade"].sample(lists, None), r"rng must be a seed, a numpy.random.Generator, or one"),
     ],
 )
 def test_bad_input_is_refused(make, message):

@@ -68,6 +68,30 @@ def test_every_policy_meets_the_same_luck():
     assert first.any()
 
 
+class Random(Fixed):
+    """Draws its lists."""
+
+    samples = True
+
+    def choose(self, state, rng):
+        return np.array([generator.permutation(self.catalog.L)[: self.K] for generator in rng])
+
+
+def test_a_policy_that_samples_gets_one_generator_for_each_user():
+    learner = Random(catalog, 3)
+    state = learner.init(5)
+    by_seed, again = learner.recommend(state, rng=7), learner.recommend(state, rng=7)
+    np.testing.assert_array_equal(by_seed, again)
+    np.testing.assert_array_equal(by_seed[:2], learner.recommend(learner.init(2), rng=7))
+    assert (learner.recommend(state, rng=8) != by_seed).any()
+    batch = thali.simulate(learner, model, steps=50, seed=3)
+    alone = thali.simulate(learner, thali.DiverseCascade(catalog, theta[[3]]), steps=50, seed=3, people=[3])
+    np.testing.assert_array_equal(batch.lists[[3]], alone.lists)
+    for bad in (None, "luck", [np.random.default_rng(0)] * 4):
+        with pytest.raises(TypeError, match="rng of Random must be a seed, a numpy.random.Generator, or one for each"):
+            learner.recommend(state, rng=bad)
+
+
 def test_the_learners_weights_may_differ_from_the_persons():
     half = thali.CascadeLSB(thali.Catalog(W / 2), 3)
     assert np.isfinite(thali.simulate(half, model, steps=50).regret).all()

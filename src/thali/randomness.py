@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 from zlib import crc32
 
@@ -21,10 +22,19 @@ def streams(seed: int, name: str, people: Sequence[int]) -> list[np.random.Gener
     return [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(tag, person))) for person in people]
 
 
+def generators(name: str, rng: Any, users: int) -> Generators:
+    """One generator for each user: as given, or spawned from a seed or from one generator."""
+    if isinstance(rng, Integral) and not isinstance(rng, bool):
+        return streams(int(rng), "policy", range(users))
+    if isinstance(rng, np.random.Generator):
+        return rng.spawn(users)
+    if isinstance(rng, Sequence) and len(rng) == users and all(isinstance(g, np.random.Generator) for g in rng):
+        return rng
+    raise TypeError(f"{name} must be a seed, a numpy.random.Generator, or one for each of {users} users, got {rng!r}")
+
+
 def uniforms(rng: Any, users: int, K: int) -> Floats:
-    """Uniform numbers (users, K) from one generator, or row by row from a sequence of one generator a user."""
+    """Uniform numbers (users, K) from one generator, or row by row from one generator for each user."""
     if isinstance(rng, np.random.Generator):
         return rng.random((users, K))
-    if isinstance(rng, Sequence) and len(rng) == users and all(isinstance(g, np.random.Generator) for g in rng):
-        return np.stack([generator.random(K) for generator in rng])
-    raise TypeError(f"rng must be a numpy.random.Generator, or one for each of {users} users, got {type(rng).__name__}")
+    return np.stack([generator.random(K) for generator in generators("rng", rng, users)])

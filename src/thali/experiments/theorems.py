@@ -14,7 +14,7 @@ from thali.experiments.problems import Problem
 from thali.lists import greedy, greedy_lists, optimal_list
 from thali.policies import CascadeLSB
 from thali.randomness import streams
-from thali.types import Floats
+from thali.types import Booleans, Floats
 
 
 def greedy_ratio(catalog: Catalog, theta: Floats, K: int) -> tuple[float, float]:
@@ -74,7 +74,7 @@ def follow(problem: Problem, policy: CascadeLSB, steps: int, *, seed: int, look:
         lists = policy.recommend(state)
         gains = policy.gains(lists)
         clicks = model.sample(lists, luck)
-        seen = np.cumsum(clicks, axis=1) - clicks == 0  # nothing clicked above
+        seen: Booleans = np.cumsum(clicks, axis=1) - clicks == 0  # nothing clicked above
         widths = np.sqrt(np.maximum(0.0, np.einsum("uki,uij,ukj->uk", gains, state.inverse, gains)))
         summed += (widths * seen).sum(axis=1)
         policy.update(state, lists, clicks, gains)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from thali import checks
 from thali.catalog import Catalog
 from thali.policies.state import State
+from thali.randomness import generators
 from thali.types import Booleans, Floats, Integers
 
 
@@ -16,6 +17,9 @@ class Policy(ABC):
 
     A policy of your own defines :meth:`init`, :meth:`choose` and :meth:`learn`; this class checks what comes in.
     """
+
+    #: Whether :meth:`choose` draws at random; it then gets one generator for each user.
+    samples: ClassVar[bool] = False
 
     def __init__(self, catalog: Catalog, K: int) -> None:
         if not isinstance(catalog, Catalog):
@@ -39,7 +43,7 @@ class Policy(ABC):
 
     @abstractmethod
     def choose(self, state: State, rng: Any) -> Integers:
-        """Lists (users, K) of distinct items; leaves the state unchanged."""
+        """Lists (users, K) of distinct items; leaves the state unchanged. rng: one generator a user, if it samples."""
 
     @abstractmethod
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
@@ -50,9 +54,13 @@ class Policy(ABC):
         return self.catalog.gains(lists)
 
     def recommend(self, state: State, rng: Any = None) -> Integers:
-        """A list for each user: int64 (users, K), distinct item indices. The state stays unchanged."""
+        """A list for each user: int64 (users, K), distinct item indices. The state stays unchanged.
+
+        rng, for policies that sample: a seed, a generator, or one generator for each user, so that a user in a batch
+        gets what they would get alone. Others do not use it.
+        """
         self._check(state)
-        return self.choose(state, rng)
+        return self.choose(state, generators(f"rng of {self.name}", rng, state.users) if self.samples else None)
 
     def update(self, state: State, lists: Any, clicks: Any, gains: Any = None) -> None:
         """Learn in place from clicks, bool (users, K), on lists (users, K).
