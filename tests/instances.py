@@ -44,6 +44,28 @@ class Noisy:
         return 1.0 - np.prod(1.0 - weights, axis=0)
 
 
+class EpsilonGreedy(thali.Policy):
+    """A policy of one's own that samples: best click rates so far; with probability 0.1, a random list."""
+
+    samples = True
+
+    def start(self, users):
+        shape = (users, self.catalog.L)
+        return self.new_state(shown=np.ones(shape), clicked=np.zeros(shape))
+
+    def choose(self, state, rng):
+        lists = np.argsort(-state.clicked / state.shown, axis=1, kind="stable")[:, : self.K]
+        for user, generator in enumerate(rng):
+            if generator.random() < 0.1:
+                lists[user] = generator.permutation(self.catalog.L)[: self.K]
+        return lists
+
+    def learn(self, state, lists, clicks, gains):
+        people = np.arange(state.users)[:, None]
+        state.shown[people, lists] += 1
+        state.clicked[people, lists] += clicks
+
+
 def policies(catalog, K):
     """Every policy of the registry on this catalogue, at its defaults."""
     return [policy(catalog, K) for policy in thali.POLICIES.values()]

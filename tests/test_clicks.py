@@ -63,6 +63,15 @@ def test_best_lists_are_the_greedy_ones(kind):
     assert thali.Cascade(attraction).best_lists(3).tolist() == [[1, 2, 3]]
 
 
+def test_models_do_not_follow_the_callers_array():
+    mine, attraction = theta.copy(), np.full((1, 4), 0.5)
+    diverse, cascade = thali.DiverseCascade(thali.Catalog(W), mine), thali.Cascade(attraction)
+    before = diverse.attraction(lists)
+    mine[:], attraction[:] = 5.0, 5.0
+    np.testing.assert_array_equal(diverse.attraction(lists), before)
+    assert cascade.attraction([[0]])[0, 0] == 0.5
+
+
 def test_one_generator_for_each_user_draws_for_that_user_only():
     model = MODELS["LinearSubmodular"]
     batch = model.sample(lists, [np.random.default_rng(u) for u in range(3)])
@@ -80,6 +89,10 @@ def test_one_generator_for_each_user_draws_for_that_user_only():
         (lambda: thali.DiverseCascade(thali.Catalog(W), theta * np.nan), r"theta of DiverseCascade must be finite"),
         (lambda: thali.Cascade([[0.5, 1.1]]), r"attraction of Cascade must be from 0 to 1, got 1.1"),
         (lambda: thali.Cascade([0.5, 0.1]), r"attraction of Cascade must have shape"),
+        (lambda: thali.DiverseCascade(None, theta), r"catalog of DiverseCascade must be a thali.Catalog, got None"),
+        (lambda: MODELS["LinearSubmodular"].examination(lists + 9), r"lists must hold distinct item indices"),
+        (lambda: MODELS["Cascade"].respond(lists, np.full((3, 4), np.nan)), r"luck must be finite"),
+        (lambda: MODELS["Cascade"].respond(lists, np.zeros((3, 2))), r"luck must have shape"),
         (lambda: MODELS["Cascade"].attraction([[0, 1]]), r"lists must have shape"),
         (lambda: MODELS["Cascade"].best_lists(13), r"K of best_lists must be from 1 to the catalogue's L = 12"),
         (lambda: MODELS["DiverseCascade"].attraction(lists + 9), r"lists must hold distinct item indices"),

@@ -78,6 +78,26 @@ def test_all_gains_in_one_call_are_used_and_agree():
     assert Gains.calls == 2 * 5
 
 
+class Share:
+    """Modular: the share of all weight. It sees sets, never an item twice, and hands out its own buffer."""
+
+    def __init__(self, total):
+        self.total, self.buffer = total, np.zeros(len(total))
+
+    def coverage(self, items, weights):
+        assert len(set(items.tolist())) == len(items)
+        self.buffer[:] = weights.sum(axis=0) / self.total
+        return self.buffer
+
+
+def test_a_coverage_sees_sets_and_may_reuse_its_buffer():
+    W = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.05, 0.3]])
+    catalog = thali.Catalog(W, coverage=Share(W.sum(axis=0)))
+    np.testing.assert_allclose(catalog.gains([[0, 2]])[0], W[[0, 2]] / W.sum(axis=0))
+    assert thali.greedy_lists(catalog, [[0.5, 0.5]], 4)[0].tolist() == [2, 1, 0, 3]
+    assert len(thali.optimal_list(catalog, [0.5, 0.5], 3)) == 3
+
+
 class Broken(Saturating):
     def __init__(self, value):
         self.value = value

@@ -51,5 +51,10 @@ def test_bad_input_is_refused():
             thali.optimal_list(catalog, np.ones(3) / 3, K)
     with pytest.raises(ValueError, match="theta must have shape"):
         thali.greedy_lists(catalog, np.ones(3) / 3, 2)
+    with pytest.raises(ValueError, match=r"theta must have shape \(d,\) = \(3\), got \(1, 3\)"):
+        thali.optimal_list(catalog, np.ones((1, 3)) / 3, 2)
+    for call in (thali.greedy_lists, thali.optimal_list):
+        with pytest.raises(TypeError, match="catalog of .* must be a thali.Catalog, got None"):
+            call(None, np.ones((1, 3)) / 3, 2)
     with pytest.raises(ValueError, match="theta must not be negative"):
         thali.optimal_list(catalog, -np.ones(3) / 3, 2)

@@ -65,6 +65,34 @@ def test_linear_family_equals_transcription_left_alone(policy_class):
         plain.update(lists[0].tolist(), clicks)
 
 
+def test_theoretical_optimism_of_lsb_greedy_and_capped_lin_ucb_equal_transcription():
+    rng = np.random.default_rng(12)
+    W = weights("sparse", 30, 5, rng)
+    catalog, K = thali.Catalog(W), 4
+
+    def width(M):
+        return math.sqrt(np.linalg.slogdet(M)[1] + 2 * math.log(20)) / 0.1 + 1
+
+    pairs = [
+        (
+            thali.LSBGreedy(catalog, K, alpha="theory"),
+            reference.PlainLinear(W, K, sigma=0.1, alpha=width, features="gains", examined="all"),
+        ),
+        (
+            thali.CascadeLinUCB(catalog, K, alpha=2.0, sigma=0.5, capped=True),
+            reference.PlainLinear(W, K, sigma=0.5, alpha=2.0, features="items", examined="first-click", cap=1.0),
+        ),
+    ]
+    for policy, plain in pairs:
+        state = policy.init(1)
+        for _ in range(300):
+            lists = policy.recommend(state)
+            assert lists[0].tolist() == plain.recommend()
+            clicks = random_clicks(rng, K)
+            policy.update(state, lists, clicks[None])
+            plain.update(lists[0].tolist(), clicks)
+
+
 def test_kl_ucb_equals_transcription():
     rng = np.random.default_rng(6)
     attraction = rng.random(20) * 0.6
@@ -149,12 +177,24 @@ def test_list_builder_can_be_exchanged():
     np.testing.assert_array_equal(runs[0].lists, runs[1].lists)
 
 
+def test_a_gram_matrix_beyond_double_precision_does_not_break():
+    """σ at its floor: after a few updates M's condition number is past 1e16, where Cholesky fails."""
+    rng = np.random.default_rng(0)
+    policy = thali.CascadeLSB(thali.Catalog(rng.random((30, 18))), 2, sigma=1e-6)
+    state = policy.init(1)
+    for _ in range(300):
+        policy.update(state, [[3, 1]], [[False, True]])
+    assert np.isfinite(state.inverse).all()
+    assert np.isfinite(policy.estimate(state)).all()
+    assert np.isfinite(state.logdet).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy_class", [thali.CascadeLSB, thali.LSBGreedy])
 def test_a_million_updates_do_not_drift(policy_class):
     """Three users: one dense list throughout; that list at first and then what is recommended; recommended lists."""
     rng = np.random.default_rng(11)
-    catalog = thali.Catalog(rng.random((30, 6)))
+    catalog = thali.Catalog(rng.random((30, 18)))
     policy = policy_class(catalog, 4, sigma=0.1)
     state = policy.init(3)
     fixed = np.array([3, 1, 4, 15])

@@ -4,15 +4,19 @@ import numpy as np
 import pytest
 
 import thali
-from instances import Saturating, weights
+from instances import EpsilonGreedy, Saturating, weights
 
 L, d, K = 20, 4, 3
 
 
-@pytest.fixture(params=list(thali.POLICIES))
+# One that samples, and of one's own, is held to the same.
+POLICIES = {**thali.POLICIES, "EpsilonGreedy": EpsilonGreedy}
+
+
+@pytest.fixture(params=list(POLICIES))
 def policy(request):
     catalog = thali.Catalog(weights("sparse", L, d, np.random.default_rng(1)))
-    return thali.POLICIES[request.param](catalog, K)
+    return POLICIES[request.param](catalog, K)
 
 
 def learned(policy, users=1, steps=30, seed=2):
@@ -71,7 +75,7 @@ def test_order_of_feedback_does_not_matter(policy):
 
 def test_late_clicks_are_learned_with_the_gains_as_shown(policy):
     given, computed = policy.init(2), policy.init(2)
-    lists = policy.recommend(given)
+    lists = policy.recommend(given, rng=1)
     clicks = np.array([[False, True, False], [False, False, False]])
     policy.update(given, lists, clicks, gains=policy.gains(lists))
     policy.update(computed, lists, clicks)
@@ -99,18 +103,27 @@ def test_works_with_a_coverage_of_ones_own(policy):
     catalog = thali.Catalog(policy.catalog.weights, coverage=Saturating())
     own = type(policy)(catalog, K)
     model = thali.DiverseCascade(catalog, np.full((2, d), 1 / d))
-    run = thali.simulate(own, model, steps=20, seed=1)
-    assert np.isfinite(run.regret).all()
+    run = thali.simulate(own, model, steps=20, seed=1, points=range(1, 21))
+    # Regret is that of the shown lists under this coverage, worked out by hand.
+    for user in range(2):
+        lost = []
+        for shown in [*model.best_lists(K)[[user]], *run.lists[user]]:
+            covered = [Saturating().coverage(shown[:k], catalog.weights[shown[:k]]) for k in range(K + 1)]
+            lost.append(np.prod(1 - np.diff(covered, axis=0) @ model.theta[user]))
+        np.testing.assert_allclose(run.regret[user], np.cumsum(np.array(lost[1:]) - lost[0]), atol=1e-12)
 
 
 BAD_UPDATES = {
     "lists must have shape": ([[0, 1]], np.zeros((1, K), bool)),
     "lists must hold distinct": ([[0, 1, 1]], np.zeros((1, K), bool)),
     "distinct item indices from 0 to 19": ([[0, 1, 20]], np.zeros((1, K), bool)),
-    "lists must hold item indices": ([[0.0, 1.0, 2.0]], np.zeros((1, K), bool)),
+    "lists must be an array of item indices": ([[0.0, 1.0, 2.0]], np.zeros((1, K), bool)),
+    "got rows of different lengths": ([[0, 1], [2]], np.zeros((1, K), bool)),
+    "lists must be an array": (None, np.zeros((1, K), bool)),
     "clicks must have shape": ([[0, 1, 2]], np.zeros((1, K + 1), bool)),
-    "clicks must be boolean": ([[0, 1, 2]], np.full((1, K), np.nan)),
-    "clicks must be boolean, one for each position, got int": ([[0, 1, 2]], [[2, 0, 0]]),
+    "clicks must be an array of booleans, one for each position": ([[0, 1, 2]], np.full((1, K), np.nan)),
+    "clicks must be an array of booleans, one for each position, got list of int": ([[0, 1, 2]], [[2, 0, 0]]),
+    "got a masked array": ([[0, 1, 2]], np.ma.masked_array(np.ones((1, K), bool), mask=True)),
 }
 
 
@@ -146,27 +159,40 @@ def test_bad_number_of_users_is_refused(policy, users):
 
 
 def test_a_state_of_another_learner_is_refused(policy):
-    for other in thali.POLICIES.values():
+    for other in POLICIES.values():
         if other is not type(policy):
             stranger = other(policy.catalog, K).init(1)
             with pytest.raises(ValueError, match="state must be of the same learner"):
-                policy.recommend(stranger)
+                policy.recommend(stranger, rng=1)
     with pytest.raises(TypeError, match="state of"):
-        policy.recommend({"M": 1})
+        policy.recommend({"M": 1}, rng=1)
 
 
-def test_a_catalogue_of_another_size_is_refused(policy):
-    bigger = type(policy)(thali.Catalog(np.full((L + 1, d + 1), 0.5)), K)
-    with pytest.raises(ValueError, match="state must be of the same learner"):
-        bigger.recommend(policy.init(1))
+def test_a_state_of_another_catalogue_is_refused(policy):
+    names = {"items": [f"item {e}" for e in range(L)], "topics": [f"topic {j}" for j in range(d)]}
+    for other in (thali.Catalog(np.full((L + 1, d + 1), 0.5)), thali.Catalog(policy.catalog.weights, **names)):
+        with pytest.raises(ValueError, match="state must be of the same learner"):
+            type(policy)(other, K).recommend(policy.init(1), rng=1)
+
+
+def test_a_state_with_arrays_of_another_shape_is_refused_before_it_is_read(policy):
+    state = policy.init(2)
+    name, array = next(iter(state.arrays.items()))
+    setattr(state, name, array[:, :1])
+    for call in (
+        lambda: policy.recommend(state, rng=1),
+        lambda: policy.update(state, [[0, 1, 2]] * 2, [[True] * 3] * 2),
+    ):
+        with pytest.raises(ValueError, match=f"state of {policy.name} must hold arrays like"):
+            call()
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sigma": 0.0}, "sigma of .* must be a number above 0, got 0.0"),
-        ({"sigma": -1.0}, "sigma of .* must be a number above 0, got -1.0"),
-        ({"sigma": float("nan")}, "sigma of .* must be a number above 0, got nan"),
+        ({"sigma": 0.0}, "sigma of .* must be a number of at least 1e-06, got 0.0"),
+        ({"sigma": -1.0}, "sigma of .* must be a number of at least 1e-06, got -1.0"),
+        ({"sigma": float("nan")}, "sigma of .* must be a number of at least 1e-06, got nan"),
         ({"alpha": -1.0}, "alpha of .* must be a number of at least 0, got -1.0"),
         ({"alpha": float("inf")}, "alpha of .* must be"),
         ({"alpha": "much"}, "alpha of .* must be one of 'theory', got 'much'"),

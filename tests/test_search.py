@@ -28,16 +28,19 @@ def plain_loop(W, coverage, estimate, inverse, alpha, K, features, cap):
 def hostile_weights(style, L, d, rng):
     if style == "denormal":
         return np.clip(rng.random((L, d)) * 10.0 ** rng.integers(-320, 1, size=(L, d)), 0, 1)
-    if style == "nearly parallel":  # parallel but for the last few bits
+    if style == "nearly parallel":  # but for the last few bits, or a little more
         W = rng.random((L, 1)) * (rng.random(d) * (rng.random((L, d)) < 0.5))
-        return np.clip(W * (1 + rng.integers(-3, 4, size=(L, d)) * 2.0**-52), 0, 1)
+        off = 2.0**-52 if rng.random() < 0.5 else 10.0 ** rng.uniform(-15, -9)
+        return np.clip(W * (1 + rng.integers(-3, 4, size=(L, d)) * off), 0, 1)
+    if style == "nearly covered":
+        return 1 - rng.random((L, d)) * 10.0 ** rng.integers(-17, 0, size=(L, d))
     if style == "all equal":
         return np.tile(rng.random(d), (L, 1))
     return weights(style, L, d, rng)
 
 
 @pytest.mark.parametrize("coverage", ["probabilistic", "max"])
-@pytest.mark.parametrize("style", [*STYLES, "denormal", "nearly parallel", "all equal"])
+@pytest.mark.parametrize("style", [*STYLES, "denormal", "nearly parallel", "nearly covered", "all equal"])
 def test_search_equals_the_plain_loop(style, coverage):
     rng = np.random.default_rng([len(style), len(coverage)])
     for _ in range(150):
@@ -60,6 +63,34 @@ def test_search_equals_the_plain_loop(style, coverage):
         catalog = thali.Catalog(W, coverage=coverage)
         found = greedy(catalog, estimate[None], inverse[None], np.array([alpha]), K=K, features=features, cap=cap)
         assert found[0].tolist() == plain_loop(W, coverage, estimate, inverse, alpha, K, features, cap)
+
+
+def test_search_where_mean_and_width_cancel():
+    """Every index is rounding alone; still the same item must win."""
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        d = int(rng.integers(1, 6))
+        W = np.diag(rng.random(d))
+        inverse, alpha = np.diag(rng.uniform(0.2, 1.2, size=d)), float(rng.uniform(0.1, 10))
+        estimate = -alpha * np.sqrt(np.diag(inverse))
+        found = greedy(thali.Catalog(W), estimate[None], inverse[None], np.array([alpha]), K=d)
+        assert found[0].tolist() == plain_loop(W, "probabilistic", estimate, inverse, alpha, d, "gains", math.inf)
+
+
+@pytest.mark.parametrize("d", [63, 64, 130])
+def test_search_with_more_topics_than_bits_and_users_of_different_optimism(d):
+    rng = np.random.default_rng(d)
+    W = np.zeros((40, d))
+    for row in W:
+        row[rng.choice(d, size=3, replace=False)] = rng.random(3)
+    spread = rng.normal(size=(6, d, d)) / np.sqrt(d)
+    inverse = np.linalg.inv(np.eye(d) + spread @ spread.transpose(0, 2, 1))
+    inverse = (inverse + inverse.transpose(0, 2, 1)) / 2
+    estimate, alpha = rng.normal(size=(6, d)), np.array([0.0, 1.0, 0.0, 8.0, 0.1, 80.0])
+    found = greedy(thali.Catalog(W), estimate, inverse, alpha, K=10)
+    for user in range(6):
+        expected = plain_loop(W, "probabilistic", estimate[user], inverse[user], alpha[user], 10, "gains", math.inf)
+        assert found[user].tolist() == expected
 
 
 def test_parallel_items_share_a_ray_and_rays_are_ordered():

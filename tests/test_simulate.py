@@ -48,14 +48,16 @@ def test_a_person_alone_lives_what_they_live_in_a_batch(name):
 class Fixed(thali.Policy):
     """Always the same list: all it can notice is its luck."""
 
-    def init(self, users):
+    grows = True
+
+    def start(self, users):
         return self.new_state(seen=np.zeros((users, 0, self.K), dtype=bool))
 
     def choose(self, state, rng):
         return np.tile(np.arange(self.K), (state.users, 1))
 
     def learn(self, state, lists, clicks, gains):
-        state.arrays["seen"] = np.concatenate([state.seen, clicks[:, None]], axis=1)
+        state.seen = np.concatenate([state.seen, clicks[:, None]], axis=1)
 
 
 class FixedToo(Fixed):
@@ -93,8 +95,18 @@ def test_a_policy_that_samples_gets_one_generator_for_each_user():
 
 
 def test_the_learners_weights_may_differ_from_the_persons():
-    half = thali.CascadeLSB(thali.Catalog(W / 2), 3)
-    assert np.isfinite(thali.simulate(half, model, steps=50).regret).all()
+    run = thali.simulate(thali.CascadeLSB(thali.Catalog(W / 2), 3), model, steps=50, points=range(1, 51))
+    lost = [run.best - model.click_probability(run.lists[:, t]) for t in range(50)]
+    np.testing.assert_allclose(run.regret, np.cumsum(lost, axis=0).T, atol=1e-12)  # the person's weights
+    gains = thali.Catalog(W / 2).gains(run.lists[:, -1])
+    np.testing.assert_allclose(
+        thali.CascadeLSB(thali.Catalog(W / 2), 3).gains(run.lists[:, -1]), gains
+    )  # the learner's
+
+
+def test_names_given_or_not_may_match():
+    named = thali.Catalog(W, items=list(range(15)), topics=list(range(4)))
+    assert thali.simulate(thali.CascadeLSB(named, 3), model, steps=5).regret.shape == (5, 5)
 
 
 def test_goes_on_from_a_state_without_touching_it():
@@ -116,6 +128,12 @@ def test_progress_is_told():
     [
         (lambda: thali.simulate(policy, model, steps=0), "steps must be a whole number of at least 1, got 0"),
         (lambda: thali.simulate(policy, model, steps=10, seed=-1), "seed must be a whole number of at least 0"),
+        (lambda: thali.simulate(None, model), "policy must be a thali.Policy, got None"),
+        (lambda: thali.simulate(policy, None), "model must be a thali.ClickModel, got None"),
+        (lambda: thali.simulate(policy, model, steps=10, state="x"), "state must be a thali.State, got 'x'"),
+        (lambda: thali.simulate(policy, model, steps=10, points=None), "points must be a sequence, got None"),
+        (lambda: thali.simulate(policy, model, steps=10, points=2.0), "points must be a sequence, got 2.0"),
+        (lambda: thali.simulate(policy, model, steps=10, people=3), "people must be a sequence, got 3"),
         (lambda: thali.simulate(policy, model, steps=10, points=[3, 2]), "points must ascend"),
         (lambda: thali.simulate(policy, model, steps=10, points=[11]), "points must be .* at most 10, got 11"),
         (lambda: thali.simulate(policy, model, steps=10, people=[1]), "people must name the model's 5 users, got 1"),
@@ -137,5 +155,5 @@ def test_progress_is_told():
     ],
 )
 def test_bad_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         call()

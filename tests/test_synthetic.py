@@ -24,7 +24,7 @@ def test_four_algorithms_at_the_default_optimism():
     runs = compare(problem, steps=40_000, seed=1)
     lsb, lin, yue, kl = (runs[n] for n in ("CascadeLSB", "CascadeLinUCB", "LSBGreedy", "CascadeKLUCB"))
     # CascadeLSB ends on the best list, and its regret flattens.
-    assert (np.sort(lsb.lists[:, -1]) == [0, 2]).all() or (lsb.last_loss <= 1e-12).all()
+    assert (lsb.last_loss <= 1e-12).all()
     assert lsb.slope().mean() < 1e-4
     # CascadeLinUCB is linear, on the two items of the preferred topic.
     assert (np.sort(lin.lists[:, -1]) == [0, 1]).all()

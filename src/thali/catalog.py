@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from thali import checks, rays
 from thali.coverage import own_gain, own_gains, resolve
 from thali.kernels import index, learn
-from thali.types import Floats, Integers
+from thali.types import Floats, Indices, Integers
 
 
 class Catalog:
@@ -50,8 +51,8 @@ class Catalog:
         self.items = _names("items", items, self.L)
         self.topics = _names("topics", topics, self.d)
         self.coverage = coverage
-        self.indptr: Integers = matrix.indptr.astype(np.int64)
-        self.topic: Integers = matrix.indices.astype(np.int64)
+        self.indptr: Indices = matrix.indptr.astype(np.uint32)
+        self.topic: Indices = matrix.indices.astype(np.uint32)
         self.weight: Floats = matrix.data
         for array in (self.indptr, self.topic, self.weight):
             array.flags.writeable = False
@@ -96,9 +97,17 @@ class Catalog:
         """The index of the topic of this name."""
         return _find("topic", name, {topic: j for j, topic in enumerate(self.topics)})
 
+    @cached_property
+    def names_digest(self) -> dict[str, str]:
+        """A short digest of the names of the items and of the topics: the same for catalogues that match."""
+        return {
+            what: sha256(repr(list(names)).encode()).hexdigest()[:16]
+            for what, names in (("items", self.items), ("topics", self.topics))
+        }
+
     def gains(self, lists: Any) -> Floats:
         """Δ(a_k | a_1..a_{k-1}) of every position (users, K, d), Eq. topic coverage gain. Cost: O(K·d) a user."""
-        lists = checks.item_lists("lists", lists, len(lists), self.L)
+        lists = checks.item_lists("lists", lists, None, self.L)
         users, K = lists.shape
         out = np.zeros((users, K, self.d))
         if self.own is None:
@@ -113,7 +122,7 @@ class Catalog:
 
     def item_gains(self, lists: Any) -> Floats:
         """Δ(a_k | ∅) of every position (users, K, d): what each item would add alone."""
-        lists = checks.item_lists("lists", lists, len(lists), self.L)
+        lists = checks.item_lists("lists", lists, None, self.L)
         return self.gains(lists.reshape(-1, 1)).reshape(*lists.shape, self.d)
 
     def all_gains(self, chosen: Integers) -> Floats:
@@ -128,8 +137,10 @@ class Catalog:
                 raise ValueError(
                     f"catalog of {whose} must have the same {what} as the learner's: {len(mine)} against {len(theirs)}"
                 )
-            if mine is not theirs and mine != theirs:
-                at = next(i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b)
+            if mine is theirs or mine == theirs:
+                continue
+            at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b), None)
+            if at is not None:
                 raise ValueError(
                     f"catalog of {whose} must have the same {what} as the learner's, "
                     f"but number {at} is {theirs[at]!r} there and {mine[at]!r} here"
@@ -146,8 +157,12 @@ def _sparse(weights: Any) -> sp.csr_array:
         if weights.ndim != 2:
             raise ValueError(f"weights of Catalog must be 2-D (L, d), got shape {weights.shape}")
         if weights.dtype.kind not in "fiub":
-            raise TypeError(f"weights of Catalog must be real numbers, got {weights.dtype}")
-        matrix = sp.csr_array(weights, dtype=np.float64, copy=True)
+            raise TypeError(f"weights of Catalog must be an array of numbers (L, d), got sparse {weights.dtype}")
+        try:
+            matrix = sp.csr_array(weights.astype(np.float64))
+            matrix.check_format(full_check=True)
+        except ValueError as error:
+            raise ValueError(f"weights of Catalog must be a well-formed sparse matrix: {error}") from error
         matrix.sum_duplicates()
     else:
         array = checks.floats("weights of Catalog", weights, (None, None), "(L, d)")
@@ -157,6 +172,8 @@ def _sparse(weights: Any) -> sp.csr_array:
     if not np.isfinite(matrix.data).all():
         raise ValueError("weights of Catalog must be finite, got NaN or infinity")
     checks.within("weights of Catalog", matrix.data, 0.0, 1.0)
+    if matrix.nnz >= 2**32:
+        raise ValueError(f"weights of Catalog must have fewer than 2³² entries that are not 0, got {matrix.nnz}")
     matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix
@@ -165,9 +182,10 @@ def _sparse(weights: Any) -> sp.csr_array:
 def _names(what: str, names: Iterable[Hashable] | None, size: int) -> Sequence[Hashable]:
     if names is None:
         return range(size)
-    if isinstance(names, str):
-        raise TypeError(f"{what} of Catalog must be a sequence of names, got the one string {names!r}")
-    found = tuple(names)
+    found = tuple(checks.sequence(f"{what} of Catalog", names))
+    for name in found:
+        if not isinstance(name, Hashable) or name != name:
+            raise TypeError(f"{what} of Catalog must be names (hashable, equal to themselves), got {name!r}")
     if len(found) != size:
         raise ValueError(f"{what} of Catalog must hold {size} names, one for each, got {len(found)}")
     if len(set(found)) != size:
@@ -180,5 +198,5 @@ def _names(what: str, names: Iterable[Hashable] | None, size: int) -> Sequence[H
 def _find(what: str, name: Hashable, index: dict[Hashable, int]) -> int:
     try:
         return index[name]
-    except KeyError:
+    except (KeyError, TypeError):
         raise ValueError(f"{what} must be a name in the catalogue, got {name!r}") from None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thali.kernels.checks import first_bad_list
 from thali.types import Booleans, Floats, Integers
@@ -44,6 +46,20 @@ def list_length(owner: str, K: Any, L: int) -> int:
         raise ValueError(f"K of {owner} must be from 1 to the catalogue's L = {L} items, got {K!r}") from None
 
 
+def instance(name: str, value: Any, kind: type[Any]) -> Any:
+    """An object of this class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a thali.{kind.__name__}, got {value!r}")
+    return value
+
+
+def sequence(name: str, values: Any) -> list[Any]:
+    """A sequence, as a list: not a string, not a set (it has no order), not a single value."""
+    if isinstance(values, str | bytes | set | frozenset | dict) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a sequence, got {values!r}")
+    return list(values)
+
+
 def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """One of a few words."""
     if value not in allowed:
@@ -53,17 +69,35 @@ def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 def floats(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) -> Floats:
     """A finite float64 array of this shape (None: any length), e.g. meaning "(users, d)"; contiguous."""
-    try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be an array of numbers {meaning}, got {type(values).__name__}") from error
-    given = np.shape(values)
-    if len(given) != len(shape) or any(n is not None and n != m for n, m in zip(shape, given, strict=True)):
+    given = _array(name, values, "fiub", f"numbers {meaning}")
+    if given.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, given.shape, strict=True)):
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
-        raise ValueError(f"{name} must have shape {meaning} = ({wanted}), got {given}")
+        raise ValueError(f"{name} must have shape {meaning} = ({wanted}), got {given.shape}")
+    array = np.ascontiguousarray(given, dtype=np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
     return array
+
+
+def _array(name: str, values: Any, kinds: str, what: str) -> NDArray[Any]:
+    """An array of one of these kinds of dtype; masked and ragged ones, strings and objects are refused."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise TypeError(f"{name} must be an array of {what}, got rows of different lengths") from None
+    if array.dtype.kind not in kinds or isinstance(values, np.ma.MaskedArray):
+        came = (
+            "a masked array" if isinstance(values, np.ma.MaskedArray) else f"{type(values).__name__} of {array.dtype}"
+        )
+        raise TypeError(f"{name} must be an array of {what}, got {came}")
+    return array
+
+
+def fixed(array: Floats) -> Floats:
+    """A read-only copy, so that it stays what was checked."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
 
 
 def within(name: str, array: Floats, low: float, high: float) -> Floats:
@@ -85,11 +119,10 @@ def preferences(name: str, theta: Any, d: int) -> Floats:
     return array
 
 
-def item_lists(name: str, lists: Any, users: int, L: int, K: int | None = None) -> Integers:
-    """Lists (users, K) of distinct item indices, as int64."""
-    array = np.asarray(lists)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold item indices (integers), got {array.dtype}")
+def item_lists(name: str, lists: Any, users: int | None, L: int, K: int | None = None) -> Integers:
+    """Lists (users, K) of distinct item indices, as int64; of any number of users, if that is None."""
+    array = _array(name, lists, "iu", "item indices (users, K)")
+    users = len(array) if users is None and array.ndim else users
     if array.ndim != 2 or array.shape[0] != users or (K is not None and array.shape[1] != K) or not array.shape[1]:
         raise ValueError(f"{name} must have shape (users, K) = ({users}, {K or 'any'}), got {array.shape}")
     array = np.ascontiguousarray(array, dtype=np.int64)
@@ -103,9 +136,7 @@ def item_lists(name: str, lists: Any, users: int, L: int, K: int | None = None) 
 
 def click_matrix(name: str, clicks: Any, users: int, K: int) -> Booleans:
     """Clicks (users, K), boolean."""
-    array = np.asarray(clicks)
-    if array.dtype != np.bool_:
-        raise TypeError(f"{name} must be boolean, one for each position, got {array.dtype}")
+    array = _array(name, clicks, "b", "booleans, one for each position")
     if array.shape != (users, K):
         raise ValueError(f"{name} must have shape (users, K) = ({users}, {K}), got {array.shape}")
     return np.ascontiguousarray(array)

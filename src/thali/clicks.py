@@ -40,7 +40,7 @@ class ClickModel(ABC):
     def examination(self, lists: Any) -> Floats:
         """Probability that each position is examined (users, K)."""
         if not self.leaves:
-            return np.ones(np.shape(lists))
+            return np.ones(self._lists(lists).shape)
         attraction = self.attraction(lists)
         passed = np.cumprod(1.0 - attraction, axis=1)
         return np.hstack([np.ones((len(passed), 1)), passed[:, :-1]])
@@ -58,7 +58,9 @@ class ClickModel(ABC):
 
     def respond(self, lists: Any, luck: Floats) -> Booleans:
         """Clicks (users, K) for given uniform numbers luck (users, K): an item attracts where luck < attraction."""
-        attracted = luck < self._attracted(lists)
+        attraction = self._attracted(lists)
+        luck = checks.floats("luck", luck, attraction.shape, "(users, K)")
+        attracted = luck < attraction
         if self.leaves:
             attracted &= np.cumsum(attracted, axis=1) == 1
         return np.asarray(attracted)
@@ -92,7 +94,7 @@ class Cascade(ClickModel):
     def __init__(self, attraction: Any) -> None:
         """attraction: (users, L), probabilities."""
         probabilities = checks.floats("attraction of Cascade", attraction, (None, None), "(users, L)")
-        self._attraction = checks.within("attraction of Cascade", probabilities, 0.0, 1.0)
+        self._attraction = checks.fixed(checks.within("attraction of Cascade", probabilities, 0.0, 1.0))
         self.users, self.L = self._attraction.shape
 
     def attraction(self, lists: Any) -> Floats:
@@ -136,8 +138,8 @@ class DiverseCascade(ClickModel):
     """
 
     def __init__(self, catalog: Catalog, theta: Any) -> None:
-        self.catalog = catalog
-        self.theta = checks.preferences(f"theta of {type(self).__name__}", theta, catalog.d)
+        self.catalog: Catalog = checks.instance(f"catalog of {type(self).__name__}", catalog, Catalog)
+        self.theta = checks.fixed(checks.preferences(f"theta of {type(self).__name__}", theta, catalog.d))
         self.users, self.L = len(self.theta), catalog.L
 
     def attraction(self, lists: Any) -> Floats:

@@ -34,7 +34,7 @@ def resolve(coverage: Any, d: int) -> tuple[int, Coverage | None]:
     """The kernels' number for a compiled coverage, or the object that computes it."""
     if isinstance(coverage, str) and coverage in KINDS:
         return KINDS[coverage], None
-    if not isinstance(coverage, Coverage):
+    if not isinstance(coverage, Coverage) or isinstance(coverage, type):
         raise ValueError(
             f"coverage of Catalog must be 'probabilistic', 'max' or an object with a method "
             f"coverage(items, weights), got {coverage!r}"
@@ -47,7 +47,7 @@ def resolve(coverage: Any, d: int) -> tuple[int, Coverage | None]:
 
 def own_coverage(coverage: Coverage, items: Integers, weights: Floats) -> Floats:
     """c(S) by an object, checked."""
-    value = np.asarray(coverage.coverage(items, weights), dtype=np.float64)
+    value = np.array(coverage.coverage(items, weights), dtype=np.float64)
     if value.shape != (weights.shape[1],):
         raise ValueError(f"{_name(coverage)} must return shape (d,) = ({weights.shape[1]},), got {value.shape}")
     if not (value >= 0.0).all() or not (value <= 1.0 + ROUNDING).all():
@@ -69,9 +69,9 @@ def own_gains(coverage: Coverage, items: Integers, weights: Floats, catalog_weig
             raise ValueError(f"gains of {_name(coverage)} must have shape {catalog_weights.shape}, got {gains.shape}")
         return _monotone(coverage, gains)
     before = own_coverage(coverage, items, weights)
-    gains = np.empty_like(catalog_weights)
-    for e, row in enumerate(catalog_weights):
-        joined = np.append(items, e)
+    gains = np.zeros_like(catalog_weights)  # an item that is in S already adds nothing
+    for e in np.setdiff1d(np.arange(len(catalog_weights)), items):
+        joined, row = np.append(items, e), catalog_weights[e]
         gains[e] = own_gain(coverage, joined, np.vstack([weights, row]), before)[0]
     return gains
 

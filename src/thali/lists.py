@@ -76,6 +76,7 @@ def greedy_lists(catalog: Catalog, theta: Any, K: int) -> Integers:
     array([[0, 2]])
 
     """
+    checks.instance("catalog of greedy_lists", catalog, Catalog)
     theta = checks.floats("theta", theta, (None, catalog.d), "(users, d)")
     K = checks.list_length("greedy_lists", K, catalog.L)
     # At α = 0 the width is left out, so one M⁻¹ that nobody reads serves all users.
@@ -89,7 +90,8 @@ def optimal_list(catalog: Catalog, theta: Any, K: int) -> Integers:
     Cost: exponential in K at worst; L=100, K=4 takes well under a second on films. A coverage of your own is searched
     by the same rule in Python.
     """
-    theta = checks.preferences("theta", np.asarray(theta)[None], catalog.d)[0]
+    checks.instance("catalog of optimal_list", catalog, Catalog)
+    theta = checks.preferences("theta", checks.floats("theta", theta, (catalog.d,), "(d,)")[None], catalog.d)[0]
     K = checks.list_length("optimal_list", K, catalog.L)
     if catalog.own is not None:
         return _optimal_general(catalog, theta, K)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thali.types import Booleans, Floats, Integers
+from thali.types import Booleans, Floats, Indices, Integers
 
 # Weights count as parallel when every entry agrees to this; the search's slack for rounding allows for it.
 TOLERANCE = 4 * np.finfo(np.float64).eps
@@ -22,21 +22,22 @@ class Rays(NamedTuple):
     topics, for each ray: a bit for each topic it has a weight on (j and j + 63 share one).
     """
 
-    start: Integers
-    item: Integers
+    start: Indices
+    item: Indices
     scale: Floats
     same: Booleans
     topics: Integers
 
 
-def build(indptr: Integers, topics: Integers, weights: Floats, *, parallel: bool) -> Rays:
+def build(indptr: Indices, topics: Indices, weights: Floats, *, parallel: bool) -> Rays:
     """Rays of the rows of a CSR matrix: parallel rows together if parallel, else only equal rows.
 
     Rows meet by a hash of their support and (rounded) direction and are then compared entry by entry with the head of
     their ray; one that does not agree gets a ray of its own. Cost: O(nnz + L log L).
     """
     L = indptr.size - 1
-    lengths = np.diff(indptr)
+    begin = indptr.astype(np.int64)
+    lengths = np.diff(begin)
     row = np.repeat(np.arange(L), lengths)
     scale = np.zeros(L)
     np.maximum.at(scale, row, weights)
@@ -52,7 +53,7 @@ def build(indptr: Integers, topics: Integers, weights: Floats, *, parallel: bool
     first = np.ones(L, dtype=np.bool_)
     first[1:] = (key[order[1:]] != key[order[:-1]]) | (np.diff(lengths[order]) != 0)
     head = order[first][np.cumsum(first) - 1]
-    alone = ~_agree(indptr, topics, weights, scale, order, head, tolerance=TOLERANCE if parallel else 0.0)
+    alone = ~_agree(begin, topics, weights, scale, order, head, tolerance=TOLERANCE if parallel else 0.0)
     if parallel:
         least = np.ones(L)
         np.minimum.at(least, row, weights)
@@ -63,11 +64,11 @@ def build(indptr: Integers, topics: Integers, weights: Floats, *, parallel: bool
     shuffle = np.lexsort((np.arange(L), alone, ray))
     order, first = order[shuffle], first[shuffle] | alone[shuffle]
     same = np.zeros(L, dtype=np.bool_)
-    same[1:] = ~first[1:] & _agree(indptr, topics, weights, scale, order[1:], order[:-1], tolerance=0.0)
-    start = np.append(np.flatnonzero(first), L).astype(np.int64)
+    same[1:] = ~first[1:] & _agree(begin, topics, weights, scale, order[1:], order[:-1], tolerance=0.0)
+    start = np.append(np.flatnonzero(first), L)
     bits = np.zeros(L, dtype=np.int64)
     np.bitwise_or.at(bits, row, np.int64(1) << (topics % 63))
-    return Rays(start, order.astype(np.int64), scale[order], same, bits[order[start[:-1]]])
+    return Rays(start.astype(np.uint32), order.astype(np.uint32), scale[order], same, bits[order[start[:-1]]])
 
 
 def twins(rays: Rays) -> Integers:
@@ -87,7 +88,7 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _agree(
     indptr: Integers,
-    topics: Integers,
+    topics: Indices,
     weights: Floats,
     scale: Floats,
     rows: Integers,

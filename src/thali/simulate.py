@@ -74,7 +74,7 @@ def simulate(
         policy meets the same luck, and a person alone what they meet in a batch.
     points: how many steps to record, evenly spaced, or which (ascending, from 1 to steps); the last always is.
     people: the numbers of the users; 0, 1, ... by default.
-    state: to go on from (a copy is taken); by default nothing is known.
+    state: to go on from (a copy is taken); by default nothing is known. Luck starts anew: take another seed.
     progress: called with the number of steps made since the last call.
 
     Cost: one recommend, one update and O(users·K·d) a step.
@@ -89,6 +89,8 @@ def simulate(
     (array([0, 2]), True)
 
     """
+    checks.instance("policy", policy, Policy)
+    checks.instance("model", model, ClickModel)
     steps = checks.integer("steps", steps, low=1)
     users = model.users
     numbers = _people(people, users)
@@ -97,7 +99,7 @@ def simulate(
     elif model.L != policy.catalog.L:
         raise ValueError(f"model must have the catalogue's L = {policy.catalog.L} items, got {model.L}")
     recorded = _points(points, steps)
-    state = policy.init(users) if state is None else state.copy()
+    state = policy.init(users) if state is None else checks.instance("state", state, State).copy()
     if state.users != users:
         raise ValueError(f"state must have the model's {users} users, got {state.users}")
 
@@ -130,7 +132,7 @@ def simulate(
 def _people(people: Sequence[int] | None, users: int) -> Sequence[int]:
     if people is None:
         return range(users)
-    numbers = [checks.integer("people", person, low=0) for person in people]
+    numbers = [checks.integer("people", person, low=0) for person in checks.sequence("people", people)]
     if len(numbers) != users:
         raise ValueError(f"people must name the model's {users} users, got {len(numbers)}")
     return numbers
@@ -140,7 +142,10 @@ def _points(points: Any, steps: int) -> Integers:
     if isinstance(points, int | np.integer):
         count = min(checks.integer("points", points, low=1), steps)
         return np.unique(np.linspace(steps / count, steps, count).round().astype(np.int64))
-    chosen = np.array([checks.integer("points", point, low=1, high=steps) for point in points], dtype=np.int64)
+    chosen = np.array(
+        [checks.integer("points", point, low=1, high=steps) for point in checks.sequence("points", points)],
+        dtype=np.int64,
+    )
     if (np.diff(chosen) <= 0).any():
         raise ValueError(f"points must ascend, got {chosen.tolist()}")
     return chosen if chosen.size and chosen[-1] == steps else np.append(chosen, steps)

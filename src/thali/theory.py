@@ -17,6 +17,9 @@ from thali import checks
 from thali.catalog import Catalog
 from thali.types import Floats
 
+#: The smallest σ that is taken: σ⁻² is what one observation weighs against the prior.
+LEAST_SIGMA = 1e-6
+
 
 def click_share(K: int, b_max: float) -> float:
     """max{1/K, 1 - (K-1)/2·B}: 1 - Π(1-b_k) is at least this share of Σ b_k, for b_k in [0, B] (Lemma 1)."""
@@ -39,13 +42,13 @@ def largest_click_probability(catalog: Catalog, theta: Any) -> Floats:
     """c_max = max_e ⟨c({e}), θ⟩ of each user (users,), as in Theorem 1; theta (users, d)."""
     theta = checks.preferences("theta", theta, catalog.d)
     alone = catalog.item_gains(np.arange(catalog.L)[:, None])[:, 0]
-    return np.asarray((theta @ alone.T).max(axis=1))
+    return np.asarray(np.minimum(1.0, (theta @ alone.T).max(axis=1)))  # rounding can pass 1
 
 
 def _information(d: int, K: int, n: int, sigma: float, gain_norm: float) -> float:
     """d·log(1 + nK·‖Δ‖²/(dσ²)), which bounds log det M_n."""
     d, K, n = (checks.integer(name, x, low=1) for name, x in (("d", d), ("K", K), ("n", n)))
-    sigma = checks.number("sigma", sigma, low=0.0, strict=True)
+    sigma = checks.number("sigma", sigma, low=LEAST_SIGMA)
     gain_norm = checks.number("gain_norm", gain_norm, low=0.0, strict=True)
     return d * log(1.0 + n * K * gain_norm**2 / (d * sigma**2))
 
@@ -84,13 +87,15 @@ def failure_probability(
     theta_norm = checks.number("theta_norm", theta_norm, low=0.0)
     information = _information(d, K, n, sigma, gain_norm)
     reach = sigma * (alpha - theta_norm)
-    return min(1.0, exp((information - reach**2) / 2.0)) if reach > 0.0 else 1.0
+    return exp(min(0.0, (information - reach**2) / 2.0)) if reach > 0.0 else 1.0
 
 
 def determinant_optimism(logdet: Floats, sigma: float, delta: float = 0.05) -> Floats:
     """α_t = (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1: LSBGreedy's, which needs no horizon (Yue and Guestrin 2011)."""
-    sigma = checks.number("sigma", sigma, low=0.0, strict=True)
+    sigma = checks.number("sigma", sigma, low=LEAST_SIGMA)
     delta = checks.number("delta", delta, low=0.0, strict=True, high=1.0)
+    if not (np.asarray(logdet) >= -1e-9).all():
+        raise ValueError(f"logdet must be of at least 0, as M is the identity and more, got {np.min(logdet)}")
     return np.asarray(np.sqrt(np.maximum(0.0, logdet) + 2.0 * log(1.0 / delta)) / sigma + 1.0)
 
 
@@ -115,4 +120,8 @@ def scaled_regret(best: Any, shown: Any, gamma: float, steps: int) -> Floats:
     best: f(A*, θ*); shown: Σ_t f(A_t, θ*) over the steps, e.g. ``run.value[:, -1]`` of a simulation.
     """
     gamma = checks.number("gamma", gamma, low=0.0, strict=True, high=1.0)
+    steps = checks.integer("steps", steps, low=1)
+    for name, values in (("best", best), ("shown", shown)):
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} must be finite, got {values}")
     return np.asarray(steps * np.asarray(best) - np.asarray(shown) / gamma)

@@ -5,4 +5,5 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Indices = NDArray[np.uint32]
 Booleans = NDArray[np.bool_]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from thali.experiments.problems import Problem
-from thali.policies import POLICIES, CascadeKLUCB
+from thali.policies import POLICIES, LinearPolicy
 from thali.simulate import Run, simulate
 
 #: The paper's algorithms, in its order.
@@ -44,7 +44,7 @@ def compare(
     runs = {}
     for name in policies:
         policy_class: Any = POLICIES[name]
-        given = {} if policy_class is CascadeKLUCB else settings
+        given = settings if issubclass(policy_class, LinearPolicy) else {}
         policy = policy_class(problem.catalog, problem.K, **given)
         report = None if progress is None else lambda made, name=name: progress(name, made)
         runs[name] = simulate(policy, problem.model, steps=steps, seed=seed, points=200, progress=report)

@@ -49,7 +49,7 @@ class Widths(NamedTuple):
     summed: Floats
     """(users,): Σ_t Σ_k sqrt(ΔᵀM⁻¹Δ) over examined positions (Lemma 2)."""
     furthest: Floats
-    """(users,): the largest ‖θ̄_t - θ*‖_M: the smallest α that would have kept every interval true (Lemma 3)."""
+    """(users,): the largest ‖θ̄_t - θ*‖_M: an α that would have kept every interval true (Lemma 3)."""
     ratios: list[tuple[float, bool]]
     """Of a few states on the way: :func:`optimistic_ratio`, and whether every interval was true then."""
 

@@ -1,18 +1,29 @@
 """The one way a kernel is compiled."""
 
 from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Numba keeps compiled code until the file of the function changes, but kernels contain code of one another's files.
+# So the names under which they are kept change with any of the files.
+SOURCES = sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()[:12]
+
 
 def kernel(function: F) -> F:
     """Compile on first use, keep the result on disk, release the GIL while running; IEEE arithmetic as written."""
-    return cast(F, njit(cache=True, nogil=True)(function))
+    return _compiled(function, forceinline=False)
 
 
 def inlined(function: F) -> F:
     """A kernel that becomes part of the kernels that call it: passing arrays costs more than these functions do."""
-    return cast(F, njit(cache=True, nogil=True, forceinline=True)(function))
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: F, *, forceinline: bool) -> F:
+    function.__qualname__ = f"{function.__qualname__}_{SOURCES}"
+    return cast(F, njit(cache=True, nogil=True, forceinline=forceinline)(function))

@@ -5,7 +5,7 @@ import numpy as np
 from thali.kernels.index import cover, empty, gain
 from thali.kernels.jit import kernel
 
-FIRST_CLICK, ALL, LAST_CLICK = 0, 1, 2
+FIRST_CLICK, ALL = 0, 1
 
 
 @kernel
@@ -14,10 +14,6 @@ def examined(clicks, rule):
     K = clicks.size
     if rule == FIRST_CLICK:
         for k in range(K):
-            if clicks[k]:
-                return k + 1
-    elif rule == LAST_CLICK:
-        for k in range(K - 1, -1, -1):
             if clicks[k]:
                 return k + 1
     return K

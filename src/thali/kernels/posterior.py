@@ -12,7 +12,9 @@ def refresh(M, B, inverse, solution, logdet):
     """For each user: inverse = M⁻¹ (exactly symmetric), solution = M⁻¹B, logdet = log det M.
 
     By Cholesky, M = UᵀU, so that everything is a function of M and B alone: no drift, no history. M⁻¹B comes from
-    two triangular solves and not from the inverse, which loses digits when M is ill conditioned.
+    two triangular solves and not from the inverse, which loses digits when M is ill conditioned. As M is the identity
+    and more, no pivot is below 1; rounding can put one there once entries of M pass 1e12, so pivots are kept above 1
+    and above 1e-12 of the diagonal.
     Written by rows so that the inner loops are contiguous. Cost: d³/2 multiplications a user.
     """
     users, d = B.shape
@@ -23,9 +25,10 @@ def refresh(M, B, inverse, solution, logdet):
         U[:] = M[user]
         total = 0.0
         for k in range(d):
-            pivot = sqrt(U[k, k])
+            pivot = sqrt(max(1.0, 1e-12 * M[user, k, k], U[k, k]))
             total += log(pivot)
-            for j in range(k, d):
+            U[k, k] = pivot
+            for j in range(k + 1, d):
                 U[k, j] /= pivot
             for i in range(k + 1, d):
                 factor = U[k, i]

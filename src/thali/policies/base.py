@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, ClassVar
+
+from numpy.typing import NDArray
 
 from thali import checks
 from thali.catalog import Catalog
@@ -15,16 +18,17 @@ from thali.types import Booleans, Floats, Integers
 class Policy(ABC):
     """A rule that chooses lists and learns from clicks. It holds settings; all that is learned is in a state.
 
-    A policy of your own defines :meth:`init`, :meth:`choose` and :meth:`learn`; this class checks what comes in.
+    A policy of your own defines :meth:`start`, :meth:`choose` and :meth:`learn`; :meth:`init`, :meth:`recommend` and
+    :meth:`update` check what comes in and call them.
     """
 
     #: Whether :meth:`choose` draws at random; it then gets one generator for each user.
     samples: ClassVar[bool] = False
+    #: Whether the arrays of its states change their shape while it learns.
+    grows: ClassVar[bool] = False
 
     def __init__(self, catalog: Catalog, K: int) -> None:
-        if not isinstance(catalog, Catalog):
-            raise TypeError(f"catalog of {self.name} must be a thali.Catalog, got {type(catalog).__name__}")
-        self.catalog = catalog
+        self.catalog: Catalog = checks.instance(f"catalog of {self.name}", catalog, Catalog)
         self.K = checks.list_length(self.name, K, catalog.L)
 
     @property
@@ -34,12 +38,12 @@ class Policy(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings that the statistics depend on, written into every state and compared when one comes back."""
-        return {}
+        """What the statistics depend on: written into every state, and compared when one comes back."""
+        return self.catalog.names_digest
 
     @abstractmethod
-    def init(self, users: int) -> State:
-        """The state of this many users of whom nothing is known."""
+    def start(self, users: int) -> State:
+        """The state of this many users of whom nothing is known; see :meth:`new_state`."""
 
     @abstractmethod
     def choose(self, state: State, rng: Any) -> Integers:
@@ -48,6 +52,10 @@ class Policy(ABC):
     @abstractmethod
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
         """Learn from checked clicks (users, K) on lists, whose features at showing were gains (users, K, d)."""
+
+    def init(self, users: int) -> State:
+        """The state of this many users of whom nothing is known."""
+        return self.start(checks.integer("users of init", users, low=1))
 
     def gains(self, lists: Any) -> Floats:
         """Δ as shown (users, K, d): the features that :meth:`update` learns from. Keep them for late clicks."""
@@ -79,19 +87,27 @@ class Policy(ABC):
         self.learn(state, lists, clicks, gains)
 
     def new_state(self, **arrays: Any) -> State:
-        """A state of this learner, arrays by name with users first; for use in :meth:`init`."""
+        """A state of this learner, arrays by name with users first; for use in :meth:`start`."""
         return State(type(self).__name__, self.settings, **arrays)
+
+    @cached_property
+    def _form(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Settings and arrays of any state of this learner: dtype and shape of one user's part."""
+        blank = self.init(1)
+        return blank.settings, {name: self._part(array) for name, array in blank.arrays.items()}
+
+    def _part(self, array: NDArray[Any]) -> tuple[Any, ...]:
+        return (array.dtype, array.ndim) if self.grows else (array.dtype, array.shape[1:])
 
     def _check(self, state: State) -> None:
         if not isinstance(state, State):
             raise TypeError(f"state of {self.name} must come from init or load_state, got {type(state).__name__}")
-        if state.learner != type(self).__name__ or state.settings != self.settings:
+        settings, parts = self._form
+        if state.learner != type(self).__name__ or state.settings != settings:
             raise ValueError(
                 f"state must be of the same learner: it was learned by {state.learner} with {state.settings}, "
-                f"this is {self.name} with {self.settings}"
+                f"this is {self.name} with {settings}"
             )
-
-
-def user_count(users: Any) -> int:
-    """How many users, at least one."""
-    return checks.integer("users of init", users, low=1)
+        found = {name: self._part(array) for name, array in state.arrays.items()}
+        if found != parts:
+            raise ValueError(f"state of {self.name} must hold arrays like {parts} for each user, got {found}")

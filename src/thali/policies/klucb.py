@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from thali.kernels import klucb, learn
-from thali.policies.base import Policy, user_count
+from thali.policies.base import Policy
 from thali.policies.state import State
 from thali.types import Booleans, Floats, Integers
 
@@ -38,11 +38,10 @@ class CascadeKLUCB(Policy):
     @property
     def settings(self) -> dict[str, Any]:
         """What the counts depend on."""
-        return {"L": self.catalog.L}
+        return {"items": self.catalog.names_digest["items"]}
 
-    def init(self, users: int) -> State:
+    def start(self, users: int) -> State:
         """Nothing shown, nothing clicked."""
-        users = user_count(users)
         counts = (users, self.catalog.L)
         return self.new_state(
             shown=np.zeros(counts, dtype=np.int64),
@@ -59,5 +58,4 @@ class CascadeKLUCB(Policy):
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
         """Count what was examined, up to the first click; gains are not used."""
         klucb.count(state.shown, state.clicked, lists, clicks, learn.FIRST_CLICK)
-        updates = state.updates
-        updates += 1
+        state.updates += 1

@@ -17,44 +17,54 @@ from thali import checks, theory
 from thali.catalog import Catalog
 from thali.kernels import learn, posterior
 from thali.lists import Builder, greedy
-from thali.policies.base import Policy, user_count
+from thali.policies.base import Policy
 from thali.policies.state import State
 from thali.types import Booleans, Floats, Integers
 
 #: The default optimism is this over sigma; docs/decisions.md has the measurement.
 DEFAULT_OPTIMISM = 0.8
 
-FEATURES = ("gains", "items")
-EXAMINED = {"first-click": learn.FIRST_CLICK, "all": learn.ALL, "last-click": learn.LAST_CLICK}
+EXAMINED = {"first-click": learn.FIRST_CLICK, "all": learn.ALL}
 
 
 class LinearState(State):
     """M (users, d, d), B (users, d) and updates (users,), with what follows from them.
 
     inverse = M⁻¹, solution = M⁻¹B (so θ̄ = σ⁻²·solution) and logdet = log det M are functions of M and B alone: they
-    are not saved, and a state that was loaded or reached in another order decides the same.
+    are not saved, and a state that was loaded decides the same to the last bit.
     """
 
     family = "linear"
 
     def __init__(self, learner: str, settings: dict[str, Any], M: Floats, B: Floats, updates: Integers) -> None:
         super().__init__(learner, settings, M=M, B=B, updates=updates)
+        users, d = B.shape
+        if M.shape != (users, d, d) or updates.shape != (users,) or not M.dtype == B.dtype == np.float64:
+            raise ValueError(f"M, B and updates must fit, M and B as floats: {M.shape}, {B.shape}, {updates.shape}")
         self.inverse: Floats = np.empty_like(M)
         self.solution: Floats = np.empty_like(B)
-        self.logdet: Floats = np.empty(len(B))
+        self.logdet: Floats = np.empty(users)
         self.refresh()
 
     def refresh(self) -> None:
         """Recompute what follows from M and B; call it if you have written into them yourself. O(d³) a user."""
         posterior.refresh(self.M, self.B, self.inverse, self.solution, self.logdet)
 
+    def check(self) -> None:
+        """M symmetric with no eigenvalue below 1, B finite, updates counts."""
+        if not (np.isfinite(self.M).all() and np.isfinite(self.B).all()) or (self.updates < 0).any():
+            raise ValueError("M and B must be finite, and updates counts")
+        eigenvalues = np.linalg.eigvalsh(self.M)
+        if (self.M.transpose(0, 2, 1) != self.M).any() or (eigenvalues[:, 0] < 1 - 1e-9 * eigenvalues[:, -1]).any():
+            raise ValueError("M must be symmetric, the identity and more")
+
 
 class LinearPolicy(Policy):
     """Greedy lists under optimistic linear attraction: item e is worth xᵀθ̄ + α·sqrt(xᵀM⁻¹x).
 
     Algorithm 1 of the paper and its relatives. Symbols: M, B, θ̄ = σ⁻²M⁻¹B as there; x = Δ(e|S) for
-    features="gains", Δ(e|∅) for "items". A position counts as examined up to the first click ("first-click"), up to
-    the last ("last-click"), or always ("all"); with no click, all K are.
+    features="gains", Δ(e|∅) for "items". A position counts as examined up to the first click ("first-click"; all K if
+    there is none) or always ("all").
 
     Departs from the paper: M⁻¹ and θ̄ come from one Cholesky factor after each update; the argmax is searched, not
     scanned, with the same result; ties go to the lowest item.
@@ -62,7 +72,7 @@ class LinearPolicy(Policy):
     Parameters
     ----------
     catalog, K: what to choose from, and how many (1 ≤ K ≤ L).
-    sigma: σ > 0, the learning rate.
+    sigma: σ ≥ 1e-6, the learning rate.
     alpha: α ≥ 0; "theory" for what the policy's own analysis asks; by default 0.8/σ, which needs no horizon.
     horizon: n, for alpha="theory" where the analysis needs it.
     build: how the list is built (:class:`thali.lists.Builder`); greedily by default.
@@ -86,8 +96,10 @@ class LinearPolicy(Policy):
         build: Builder = greedy,
     ) -> None:
         super().__init__(catalog, K)
-        self.sigma = checks.number(f"sigma of {self.name}", sigma, low=0.0, strict=True)
+        self.sigma = checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
         self.horizon = None if horizon is None else checks.integer(f"horizon of {self.name}", horizon, low=1)
+        if not callable(build):
+            raise TypeError(f"build of {self.name} must be a function like thali.lists.greedy, got {build!r}")
         self.build = build
         self.alpha: float | str
         if alpha is None:
@@ -101,11 +113,12 @@ class LinearPolicy(Policy):
     @property
     def settings(self) -> dict[str, Any]:
         """What M and B depend on."""
-        return {"d": self.catalog.d, "sigma": self.sigma, "features": self.features, "examined": self.examined}
+        topics = self.catalog.names_digest["topics"]
+        return {"topics": topics, "sigma": self.sigma, "features": self.features, "examined": self.examined}
 
-    def init(self, users: int) -> State:
+    def start(self, users: int) -> State:
         """M = I_d, B = 0 (Algorithm 1, line 2)."""
-        users, d = user_count(users), self.catalog.d
+        d = self.catalog.d
         M = np.tile(np.eye(d), (users, 1, 1))
         return LinearState(type(self).__name__, self.settings, M, np.zeros((users, d)), np.zeros(users, dtype=np.int64))
 
@@ -145,8 +158,7 @@ class LinearPolicy(Policy):
         """Algorithm 1, lines 13-17."""
         assert isinstance(state, LinearState)
         learn.accumulate(state.M, state.B, gains, clicks, EXAMINED[self.examined], self.sigma**-2)
-        updates = state.updates
-        updates += 1
+        state.updates += 1
         state.refresh()
 
     def _horizon(self) -> int:
@@ -210,8 +222,9 @@ class CascadeLinUCB(LinearPolicy):
     examined = "first-click"
 
     def __init__(self, catalog: Catalog, K: int, *, capped: bool = False, **settings: Any) -> None:
-        self.capped = bool(capped)
-        self.cap = 1.0 if self.capped else inf
+        if not isinstance(capped, bool):
+            raise TypeError(f"capped of {self.name} must be True or False, got {capped!r}")
+        self.cap = 1.0 if capped else inf
         super().__init__(catalog, K, **settings)
 
     def theoretical_alpha(self, state: State) -> Floats:

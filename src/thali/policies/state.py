@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORMAT = "thali-state-1"
+HEADER = "header.json"
 
 
 class State:
@@ -24,10 +25,12 @@ class State:
     #: Classes by the family that their files name, so that a file comes back as what it was.
     families: ClassVar[dict[str, type[State]]] = {}
     family: ClassVar[str] = "plain"
+    arrays: dict[str, NDArray[Any]]
 
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
-        State.families[cls.family] = cls
+        if "family" in cls.__dict__:
+            State.families[cls.family] = cls
 
     def __init__(self, learner: str, settings: dict[str, Any], **arrays: NDArray[Any]) -> None:
         if not arrays:
@@ -36,7 +39,7 @@ class State:
         if None in users.values() or len(set(users.values())) != 1:
             raise ValueError(f"arrays of State must have users as their first axis, got lengths {users}")
         self.learner = learner
-        self.settings = settings
+        self.settings: dict[str, Any] = json.loads(json.dumps(settings))  # as it will come back from a file
         self.arrays = arrays
 
     def __getattr__(self, name: str) -> NDArray[Any]:
@@ -45,6 +48,12 @@ class State:
             array: NDArray[Any] = arrays[name]
             return array
         raise AttributeError(f"{type(self).__name__} has no array {name!r}; it has {', '.join(arrays)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__.get("arrays", {}):
+            self.arrays[name] = np.asarray(value)
+        else:
+            super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in self.arrays.items())
@@ -55,24 +64,30 @@ class State:
         """The number of users."""
         return int(next(iter(self.arrays.values())).shape[0])
 
+    def check(self) -> None:
+        """An error if the arrays cannot be what this family holds; called when a file is loaded."""
+
     def copy(self) -> Self:
         """An independent copy."""
-        return type(self)(self.learner, dict(self.settings), **{k: v.copy() for k, v in self.arrays.items()})
+        return type(self)(self.learner, self.settings, **{name: array.copy() for name, array in self.arrays.items()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one portable file (a zip of .npy arrays and a JSON header; no pickle), whole or not at all."""
+        """Write one portable file (a zip of a JSON header and .npy arrays; no pickle), whole or not at all."""
         target = Path(path)
         header = {"format": FORMAT, "family": self.family, "learner": self.learner, "settings": self.settings}
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
         try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, allow_pickle=False, header=np.array(json.dumps(header)), **self.arrays)
+            with open(part, "xb") as file:
+                with zipfile.ZipFile(file, "w") as archive:
+                    archive.writestr(HEADER, json.dumps(header))
+                    for name, array in self.arrays.items():
+                        with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                            np.lib.format.write_array(member, array, allow_pickle=False)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
+            os.replace(part, target)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 State.families[State.family] = State
@@ -83,16 +98,19 @@ def load_state(path: str | os.PathLike[str]) -> State:
     if not Path(path).exists():
         raise FileNotFoundError(f"path of load_state must be a file written by state.save, found nothing at {path}")
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        header = json.loads(str(arrays.pop("header")))
-        known = header["format"] == FORMAT
-        family = State.families[header["family"]]
-        learner, settings = header["learner"], header["settings"]
+        arrays = {}
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read(HEADER))
+            if header["format"] != FORMAT:
+                raise ValueError(f"its format is {header['format']!r}, this version reads {FORMAT!r}")
+            for name in archive.namelist():
+                if name != HEADER:
+                    with archive.open(name) as member:
+                        arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
+        state = State.families[header["family"]](header["learner"], header["settings"], **arrays)
+        state.check()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"path of load_state must be a whole file written by state.save, got {path}: {error}"
         ) from error
-    if not known:
-        raise ValueError(f"path of load_state must hold format {FORMAT!r}, got {header['format']!r} in {path}")
-    return family(learner, settings, **arrays)
+    return state
