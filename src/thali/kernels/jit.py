@@ -15,7 +15,9 @@ SOURCES = sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).pa
 
 
 def kernel(function: F) -> F:
-    """Compile on first use, keep the result on disk, release the GIL while running; IEEE arithmetic as written."""
+    """Compile on first use, keep the result on disk, release the GIL while running; IEEE arithmetic as written, so
+    that dividing by 0 is not an error (and loops with a division can be vectorised).
+    """
     return _compiled(function, forceinline=False)
 
 
@@ -26,4 +28,4 @@ def inlined(function: F) -> F:
 
 def _compiled(function: F, *, forceinline: bool) -> F:
     function.__qualname__ = f"{function.__qualname__}_{SOURCES}"
-    return cast(F, njit(cache=True, nogil=True, forceinline=forceinline)(function))
+    return cast(F, njit(cache=True, nogil=True, error_model="numpy", forceinline=forceinline)(function))

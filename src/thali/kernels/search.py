@@ -39,17 +39,14 @@ def topic_bounds(estimate, inverse, alpha, variance, spread, out):
         largest = max(largest, inverse[j, j])
     for j in range(d):
         variance[j] = max(inverse[j, j], 1e-24 * largest + 1e-280)
-        out[j] = sqrt(variance[j])
+        out[j] = 1.0 / sqrt(variance[j])
     stretch = 1.0
     for i in range(d):
         for j in range(i):
-            correlation = 0.0
-            if inverse[i, j] > 0.0:
-                correlation = inverse[i, j] / (out[i] * out[j])
-            spread[i, j] = spread[j, i] = correlation
-            stretch = max(stretch, correlation)
+            spread[i, j] = spread[j, i] = max(0.0, inverse[i, j] * out[i] * out[j])
+            stretch = max(stretch, spread[i, j])
     for j in range(d):
-        width = alpha * sqrt(stretch) * out[j]
+        width = alpha * sqrt(stretch * variance[j])
         # Where the two cancel, rounding is as large as they are, not as what is left.
         out[j] = max(0.0, estimate[j] + width + 8.0 * (d + 8.0) * EPSILON * (abs(estimate[j]) + width))
 
@@ -80,18 +77,16 @@ def search_ray(
 
 
 @inlined
-def loose_bound(kind, lo, hi, topics, weights, state, positive, variance, spread, topic_bound, alpha, slack):
-    """The lower of the two looser bounds for the item of topics[lo:hi]; see :func:`topic_bounds`. O(s²), cheaply."""
-    by_topic, linear, square, correlation = 0.0, 0.0, 0.0, 0.0
+def loose_bound(kind, lo, hi, topics, weights, state, positive, variance, stretch, topic_bound, alpha, slack):
+    """The lower of the two looser bounds for the item of topics[lo:hi]; stretch is its ρ. O(s)."""
+    by_topic, linear, square = 0.0, 0.0, 0.0
     for a in range(lo, hi):
         i = topics[a]
         x = gain(kind, weights[a], state[i])
         by_topic += x * topic_bound[i]
         linear += x * positive[i]
         square += x * x * variance[i]
-        for b in range(lo, a):
-            correlation = max(correlation, spread[i, topics[b]])
-    jointly = linear + alpha * sqrt(square * (1.0 + (hi - lo - 1) * correlation))
+    jointly = linear + alpha * sqrt(square * stretch)
     return min(by_topic, jointly) * (1.0 + slack) + TINY
 
 
@@ -128,6 +123,7 @@ def greedy(
     positive = np.empty(d)
     variance = np.empty(d)
     spread = np.empty((d, d))
+    stretch = np.empty(rays)  # the ray's ρ
     bound = np.empty(rays)  # of any index on the ray, now and later
     first = np.empty(rays, dtype=np.uint32)  # where the ray's unused items begin
     index = np.empty(rays)  # the best on the ray when it was looked at, with its item and the position; -1: never
@@ -146,8 +142,13 @@ def greedy(
         for ray in range(np.uint32(rays)):
             head = ray_item[ray_start[ray]]
             lo, hi = indptr[head], indptr[head + 1]
+            correlation = 0.0
+            for a in range(lo, hi):
+                for b in range(lo, a):
+                    correlation = max(correlation, spread[topics[a], topics[b]])
+            stretch[ray] = 1.0 + (hi - lo - 1.0) * correlation
             bound[ray] = loose_bound(
-                kind, lo, hi, topics, weights, state, positive, variance, spread, topic_bound, width, slack
+                kind, lo, hi, topics, weights, state, positive, variance, stretch[ray], topic_bound, width, slack
             )
             first[ray] = ray_start[ray]
             index_at[ray] = -1
@@ -172,7 +173,18 @@ def greedy(
                     lo, hi = indptr[item], indptr[item + 1]
                     if k > 0:
                         loose = loose_bound(
-                            kind, lo, hi, topics, weights, state, positive, variance, spread, topic_bound, width, slack
+                            kind,
+                            lo,
+                            hi,
+                            topics,
+                            weights,
+                            state,
+                            positive,
+                            variance,
+                            stretch[ray],
+                            topic_bound,
+                            width,
+                            slack,
                         )
                         bound[ray] = min(bound[ray], loose)
                         if bound[ray] < best:
