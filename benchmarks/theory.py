@@ -59,10 +59,27 @@ def theorem_2(users: int) -> None:
                 )
 
 
+def telling(users: int) -> None:
+    """From which n on Theorem 2 says anything: its bound is below n·f(A*), the largest regret there can be."""
+    print("\nFirst n = 1, 2, 4, ... at which Theorem 2's bound is below n·f(A*), the largest regret there can be\n")
+    print("| problem | σ = 0.1 | σ = 1 |\n|---|---|---|")
+    for problem in (synthetic(users), generated(30, 4, 3, top=0.5, users=users, seed=1)):
+        theta, d, K = problem.model.theta[0], problem.catalog.d, problem.K
+        best = problem.model.click_probability(problem.model.best_lists(K))[0]
+        gamma = theory.approximation_ratio(K, float(theory.largest_click_probability(problem.catalog, theta[None])[0]))
+        cells = []
+        for sigma in (0.1, 1.0):
+            n = 1
+            while theory.regret_bound(d, K, n, sigma, theory.optimism(d, K, n, sigma), gamma) >= n * best:
+                n *= 2
+            cells.append(f"{n:,}")
+        print(f"| {problem.name} | {cells[0]} | {cells[1]} |")
+
+
 def lemma_3(users: int, steps: int) -> None:
     """How often the confidence set holds, and how much smaller α could be."""
     print(f"\nLemma 3: {users} people, all of {steps} steps\n")
-    print("| problem | σ | α for δ=1/n | held | α that would have held in 95% | … in all |\n" + "|---" * 6 + "|")
+    print("| problem | σ | α for δ=1/n | held | α that suffices in 95% | … in all |\n" + "|---" * 6 + "|")
     for sigma in (0.1, 1.0):
         for problem in (synthetic(users), generated(30, 4, 3, top=0.5, users=users, seed=1)):
             policy = thali.CascadeLSB(problem.catalog, problem.K, sigma=sigma, alpha="theory", horizon=steps)
@@ -104,6 +121,7 @@ def main() -> None:
     scale = options.parse_args().scale
     theorem_1(np.random.default_rng(0), max(10, int(1000 * scale)))
     theorem_2(max(4, int(50 * scale)))
+    telling(1)
     lemma_3(max(10, int(500 * scale)), max(100, int(5000 * scale)))
     optimistic(max(4, int(20 * scale)), max(100, int(1000 * scale)))
 
