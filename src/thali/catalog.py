@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -98,12 +99,14 @@ class Catalog:
         return _find("topic", name, {topic: j for j, topic in enumerate(self.topics)})
 
     @cached_property
-    def names_digest(self) -> dict[str, str]:
-        """A short digest of the names of the items and of the topics: the same for catalogues that match."""
-        return {
-            what: sha256(repr(list(names)).encode()).hexdigest()[:16]
-            for what, names in (("items", self.items), ("topics", self.topics))
-        }
+    def items_digest(self) -> str:
+        """A short digest of the items' names, by which a state knows the catalogue it belongs to."""
+        return _digest(self.items)
+
+    @cached_property
+    def topics_digest(self) -> str:
+        """The same of the topics' names."""
+        return _digest(self.topics)
 
     def gains(self, lists: Any) -> Floats:
         """Δ(a_k | a_1..a_{k-1}) of every position (users, K, d), Eq. topic coverage gain. Cost: O(K·d) a user."""
@@ -189,10 +192,13 @@ def _names(what: str, names: Iterable[Hashable] | None, size: int) -> Sequence[H
     if len(found) != size:
         raise ValueError(f"{what} of Catalog must hold {size} names, one for each, got {len(found)}")
     if len(set(found)) != size:
-        seen: set[Hashable] = set()
-        twice = next(name for name in found if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        twice = Counter(found).most_common(1)[0][0]
         raise ValueError(f"{what} of Catalog must be unique, got {twice!r} twice")
     return found
+
+
+def _digest(names: Sequence[Hashable]) -> str:
+    return sha256("\0".join(map(str, names)).encode()).hexdigest()[:16]
 
 
 def _find(what: str, name: Hashable, index: dict[Hashable, int]) -> int:

@@ -39,7 +39,7 @@ class Policy(ABC):
     @property
     def settings(self) -> dict[str, Any]:
         """What the statistics depend on: written into every state, and compared when one comes back."""
-        return self.catalog.names_digest
+        return {"items": self.catalog.items_digest, "topics": self.catalog.topics_digest}
 
     @abstractmethod
     def start(self, users: int) -> State:

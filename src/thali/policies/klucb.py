@@ -38,7 +38,7 @@ class CascadeKLUCB(Policy):
     @property
     def settings(self) -> dict[str, Any]:
         """What the counts depend on."""
-        return {"items": self.catalog.names_digest["items"]}
+        return {"items": self.catalog.items_digest}
 
     def start(self, users: int) -> State:
         """Nothing shown, nothing clicked."""

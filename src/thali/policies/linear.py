@@ -113,8 +113,12 @@ class LinearPolicy(Policy):
     @property
     def settings(self) -> dict[str, Any]:
         """What M and B depend on."""
-        topics = self.catalog.names_digest["topics"]
-        return {"topics": topics, "sigma": self.sigma, "features": self.features, "examined": self.examined}
+        return {
+            "topics": self.catalog.topics_digest,
+            "sigma": self.sigma,
+            "features": self.features,
+            "examined": self.examined,
+        }
 
     def start(self, users: int) -> State:
         """M = I_d, B = 0 (Algorithm 1, line 2)."""
