@@ -4,7 +4,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip --require-virtualenv install --quiet --no-compile --disable-pip-version-check \
+	--constraint constraints.txt
 # One thread for BLAS and the like: our batches are small, and measurements compare like with like.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
@@ -14,7 +15,8 @@ help:
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 .venv/lab: pyproject.toml constraints.txt
-	@test -x $(BIN)/python || { echo "making .venv"; $(PYTHON) -m venv .venv; }
+	@test -f .venv/pyvenv.cfg && $(BIN)/python -m pip --version > /dev/null 2>&1 \
+		|| { echo "making .venv"; rm -rf .venv; $(PYTHON) -m venv .venv; }
 	@echo "installing thali[lab] into .venv"
 	@$(INSTALL) -e '.[lab]'
 	@touch $@

@@ -113,6 +113,26 @@ def test_works_with_a_coverage_of_ones_own(policy):
         np.testing.assert_allclose(run.regret[user], np.cumsum(np.array(lost[1:]) - lost[0]), atol=1e-12)
 
 
+def test_some_users_can_be_taken_out_and_put_back(policy):
+    state, whole = learned(policy, users=5), learned(policy, users=5)
+    part = state.take([3, 1])
+    lists, clicks = policy.recommend(part, rng=1), np.array([[True, False, False], [False, True, False]])
+    policy.update(part, lists, clicks)
+    assert equal(state, whole)
+    state.put([3, 1], part)
+    for name, array in part.arrays.items():
+        np.testing.assert_array_equal(state.arrays[name][[3, 1]], array)
+        np.testing.assert_array_equal(
+            np.delete(state.arrays[name], [3, 1], 0), np.delete(whole.arrays[name], [3, 1], 0)
+        )
+    np.testing.assert_array_equal(policy.recommend(state.take(3), rng=2), policy.recommend(part.take(0), rng=2))
+    for bad in ([5], [-1], [1, 1], [0.5], [], "x"):
+        with pytest.raises((ValueError, TypeError), match="users must be"):
+            state.take(bad)
+    with pytest.raises(ValueError, match="part of put must be a state of 1 users"):
+        state.put([0], part)
+
+
 BAD_UPDATES = {
     "lists must have shape": ([[0, 1]], np.zeros((1, K), bool)),
     "lists must hold distinct": ([[0, 1, 1]], np.zeros((1, K), bool)),
@@ -195,7 +215,7 @@ def test_a_state_with_arrays_of_another_shape_is_refused_before_it_is_read(polic
         ({"sigma": float("nan")}, "sigma of .* must be a number of at least 1e-06, got nan"),
         ({"alpha": -1.0}, "alpha of .* must be a number of at least 0, got -1.0"),
         ({"alpha": float("inf")}, "alpha of .* must be"),
-        ({"alpha": "much"}, "alpha of .* must be one of 'theory', got 'much'"),
+        ({"alpha": "much"}, "alpha of .* must be a number of at least 0, or 'theory', got 'much'"),
         ({"horizon": 0}, "horizon of .* must be a whole number of at least 1, got 0"),
     ],
 )

@@ -117,6 +117,25 @@ def test_goes_on_from_a_state_without_touching_it():
     assert more.state.updates.tolist() == [300] * 5
 
 
+class Broken(Fixed):
+    """Chooses an item twice."""
+
+    def choose(self, state, rng):
+        return np.zeros((state.users, self.K), dtype=np.int64)
+
+
+def test_mistakes_of_ones_own_policy_and_model_are_named():
+    with pytest.raises(ValueError, match="lists chosen by Broken must hold distinct item indices"):
+        thali.simulate(Broken(catalog, 3), model, steps=5)
+
+    class Eager(thali.DiverseCascade):
+        def attraction(self, lists):
+            return super().attraction(lists) + 1.0
+
+    with pytest.raises(ValueError, match="attraction of Eager must be from 0 to 1"):
+        thali.simulate(policy, Eager(catalog, theta), steps=5)
+
+
 def test_progress_is_told():
     told = []
     thali.simulate(policy, model, steps=600, progress=told.append)

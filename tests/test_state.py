@@ -65,7 +65,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_state_learned_at_another_sigma_is_refused(tmp_path):
     other = thali.CascadeLSB(policy.catalog, 2, sigma=0.5)
-    with pytest.raises(ValueError, match=r"learned by CascadeLSB with .*'sigma': 0.1"):
+    with pytest.raises(ValueError, match=r"learned with other sigma: {'sigma': 0.1} against {'sigma': 0.5} here"):
         other.recommend(policy.init(1))
 
 
@@ -121,6 +121,12 @@ def test_a_policy_of_ones_own_keeps_what_it_assigns_and_gets_it_back(tmp_path):
         assert type(other) is thali.State
         assert other.header[0, 0] == pytest.approx(1.9)
         own.update(other, [[0, 1]], [[True, False]])
+
+
+@pytest.mark.parametrize("name", ["users", "copy", "settings", "take"])
+def test_arrays_need_names_of_their_own(name):
+    with pytest.raises(ValueError, match=f"arrays of State must have names of their own, got '{name}'"):
+        thali.State("Own", {}, **{name: np.zeros(2)})
 
 
 def test_writing_into_the_statistics_counts_after_refresh():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from thali.experiments.compare import compare
+from thali.experiments.compare import compare, policies_for
 from thali.experiments.problems import synthetic
 
 BEST, WORSE = 0.44, 0.405  # f of (0, 2) and of (0, 1)
@@ -21,7 +21,7 @@ def test_the_problem_is_the_papers():
 @pytest.mark.slow
 def test_four_algorithms_at_the_default_optimism():
     problem = synthetic(users=30)
-    runs = compare(problem, steps=40_000, seed=1)
+    runs = compare(problem, policies_for(problem), steps=40_000, seed=1)
     lsb, lin, yue, kl = (runs[n] for n in ("CascadeLSB", "CascadeLinUCB", "LSBGreedy", "CascadeKLUCB"))
     # CascadeLSB ends on the best list, and its regret flattens.
     assert (lsb.last_loss <= 1e-12).all()
@@ -41,14 +41,9 @@ def test_four_algorithms_at_the_default_optimism():
 @pytest.mark.slow
 def test_lsb_greedy_is_linear_at_theoretical_optimism_only_after_a_million_steps():
     """Up to 20,000 steps its regret still looks like learning; from there on it does not fall any more."""
-    runs = compare(
-        synthetic(users=4),
-        steps=1_000_000,
-        seed=2,
-        policies=("LSBGreedy", "CascadeLSB"),
-        alpha="theory",
-        horizon=1_000_000,
-    )
+    problem, n = synthetic(users=4), 1_000_000
+    policies = policies_for(problem, ("LSBGreedy", "CascadeLSB"), alpha="theory", horizon=n)
+    runs = compare(problem, policies, steps=n, seed=2)
     yue, lsb = runs["LSBGreedy"], runs["CascadeLSB"]
     assert yue.slope(0.5).mean() > 20 * lsb.slope(0.5).mean()
     last, before = (yue.regret[:, b].mean() - yue.regret[:, a].mean() for a, b in ((149, 199), (99, 149)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import isfinite
 from numbers import Integral, Real
+from reprlib import repr as short
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ def number(name: str, value: Any, *, low: float, strict: bool = False, high: flo
         f" and at most {high:g}" if isfinite(high) else ""
     )
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{name} {rule}, got {value!r}")
+        raise TypeError(f"{name} {rule}, got {short(value)}")
     checked = float(value)
     if not isfinite(checked) or checked < low or (strict and checked == low) or checked > high:
         raise ValueError(f"{name} {rule}, got {value!r}")
@@ -31,7 +32,7 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     """A whole number from low to high."""
     rule = f"must be a whole number of at least {low}" + (f" and at most {high}" if high is not None else "")
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
-        raise TypeError(f"{name} {rule}, got {value!r}")
+        raise TypeError(f"{name} {rule}, got {short(value)}")
     checked = int(value)
     if checked < low or (high is not None and checked > high):
         raise ValueError(f"{name} {rule}, got {value!r}")
@@ -49,22 +50,15 @@ def list_length(owner: str, K: Any, L: int) -> int:
 def instance(name: str, value: Any, kind: type[Any]) -> Any:
     """An object of this class."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a thali.{kind.__name__}, got {value!r}")
+        raise TypeError(f"{name} must be a thali.{kind.__name__}, got {short(value)}")
     return value
 
 
 def sequence(name: str, values: Any) -> list[Any]:
     """A sequence, as a list: not a string, not a set (it has no order), not a single value."""
     if isinstance(values, str | bytes | set | frozenset | dict) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} must be a sequence, got {values!r}")
+        raise TypeError(f"{name} must be a sequence, got {short(values)}")
     return list(values)
-
-
-def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """One of a few words."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
-    return str(value)
 
 
 def floats(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) -> Floats:
@@ -115,7 +109,7 @@ def preferences(name: str, theta: Any, d: int) -> Floats:
         raise ValueError(f"{name} must not be negative, got {array.min()}")
     totals = array.sum(axis=1)
     if totals.size and totals.max() > 1.0 + 1e-9:
-        raise ValueError(f"{name} of a user must sum to at most 1, got {totals.max()}")
+        raise ValueError(f"{name} must sum to at most 1 for each user, got {totals.max()}")
     return array
 
 

@@ -87,15 +87,20 @@ def optimal_list(catalog: Catalog, theta: Any, K: int) -> Integers:
     """The list (K,) that maximises the probability f(A, θ) of a click, for one user's theta (d,): Eq. optimal list.
 
     Exact, by branch and bound over ordered lists (the order of a list matters, see :mod:`thali.kernels.exact`).
-    Cost: exponential in K at worst; L=100, K=4 takes well under a second on films. A coverage of your own is searched
-    by the same rule in Python.
+    Cost: exponential in K: about a second for L=100, K=4, many times that for each item more. A coverage of your own is
+    searched by the same rule in Python.
     """
     checks.instance("catalog of optimal_list", catalog, Catalog)
     theta = checks.preferences("theta", checks.floats("theta", theta, (catalog.d,), "(d,)")[None], catalog.d)[0]
     K = checks.list_length("optimal_list", K, catalog.L)
     if catalog.own is not None:
         return _optimal_general(catalog, theta, K)
-    best, _ = exact.optimal(catalog.kind, catalog.indptr, catalog.topic, catalog.weight, catalog.twins, theta, K)
+    try:
+        best, _ = exact.optimal(catalog.kind, catalog.indptr, catalog.topic, catalog.weight, catalog.twins, theta, K)
+    except SystemError as error:  # how Numba reports Ctrl-C during a kernel
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
     return np.asarray(best)
 
 

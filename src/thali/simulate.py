@@ -18,7 +18,7 @@ from thali.types import Floats, Integers
 CHUNK = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """What happened, at the recorded steps (points,); users first everywhere else."""
 
@@ -36,6 +36,12 @@ class Run:
     """(users,): the regret of the last step alone."""
     state: State
     """What had been learned at the end."""
+
+    def __repr__(self) -> str:
+        users, points = self.regret.shape
+        return (
+            f"Run({users} users, {self.steps[-1]} steps, {points} points, mean regret {self.regret[:, -1].mean():.4g})"
+        )
 
     @property
     def value(self) -> Floats:
@@ -105,7 +111,9 @@ def simulate(
 
     luck = streams(seed, "luck", numbers)
     own = streams(seed, "policy", numbers)
-    best = model.click_probability(model.best_lists(policy.K))
+    best_lists = model.best_lists(policy.K)
+    checks.within(f"attraction of {type(model).__name__}", model.attraction(best_lists), 0.0, 1.0 + 1e-9)
+    best = model.click_probability(best_lists)
     total, clicked = np.zeros(users), np.zeros(users, dtype=np.int64)
     regret = np.empty((users, recorded.size))
     clicks_at = np.empty((users, recorded.size), dtype=np.int64)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from thali.experiments.problems import Problem
-from thali.policies import POLICIES, LinearPolicy
+from thali.policies import POLICIES, LinearPolicy, Policy
 from thali.simulate import Run, simulate
 
 #: The paper's algorithms, in its order.
@@ -31,21 +31,27 @@ class Summary:
     """The share of people whose last list loses nothing."""
 
 
+def policies_for(problem: Problem, names: Sequence[str] = PAPER, **settings: Any) -> dict[str, Policy]:
+    """Policies of the registry for the problem; settings go to those that have them (the linear family)."""
+    found: dict[str, Policy] = {}
+    for name in names:
+        policy_class: Any = POLICIES[name]
+        given = settings if issubclass(policy_class, LinearPolicy) else {}
+        found[name] = policy_class(problem.catalog, problem.K, **given)
+    return found
+
+
 def compare(
     problem: Problem,
+    policies: dict[str, Policy],
     *,
     steps: int,
     seed: int = 0,
-    policies: tuple[str, ...] = PAPER,
     progress: Callable[[str, int], None] | None = None,
-    **settings: Any,
 ) -> dict[str, Run]:
-    """Run each policy of the registry on the problem; settings go to those that have them (the linear family)."""
+    """Run each policy on the problem, on the same luck."""
     runs = {}
-    for name in policies:
-        policy_class: Any = POLICIES[name]
-        given = settings if issubclass(policy_class, LinearPolicy) else {}
-        policy = policy_class(problem.catalog, problem.K, **given)
+    for name, policy in policies.items():
         report = None if progress is None else lambda made, name=name: progress(name, made)
         runs[name] = simulate(policy, problem.model, steps=steps, seed=seed, points=200, progress=report)
     return runs

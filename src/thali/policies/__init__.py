@@ -5,7 +5,7 @@ from thali.policies.klucb import CascadeKLUCB
 from thali.policies.linear import CascadeLinUCB, CascadeLSB, LinearPolicy, LSBGreedy
 from thali.policies.state import State, load_state
 
-#: Name → class; the contract test, the experiments and the commands know a policy by its place here.
+#: Name → class; the contract test and the experiments know a policy by its place here.
 POLICIES: dict[str, type[Policy]] = {
     policy.__name__: policy for policy in (CascadeLSB, LSBGreedy, CascadeLinUCB, CascadeKLUCB)
 }

@@ -55,7 +55,10 @@ class Policy(ABC):
 
     def init(self, users: int) -> State:
         """The state of this many users of whom nothing is known."""
-        return self.start(checks.integer("users of init", users, low=1))
+        state: State = checks.instance(
+            f"what start of {self.name} returns", self.start(checks.integer("users of init", users, low=1)), State
+        )
+        return state
 
     def gains(self, lists: Any) -> Floats:
         """Δ as shown (users, K, d): the features that :meth:`update` learns from. Keep them for late clicks."""
@@ -68,7 +71,8 @@ class Policy(ABC):
         gets what they would get alone. Others do not use it.
         """
         self._check(state)
-        return self.choose(state, generators(f"rng of {self.name}", rng, state.users) if self.samples else None)
+        lists = self.choose(state, generators(f"rng of {self.name}", rng, state.users) if self.samples else None)
+        return checks.item_lists(f"lists chosen by {self.name}", lists, state.users, self.catalog.L, self.K)
 
     def update(self, state: State, lists: Any, clicks: Any, gains: Any = None) -> None:
         """Learn in place from clicks, bool (users, K), on lists (users, K).
@@ -103,10 +107,13 @@ class Policy(ABC):
         if not isinstance(state, State):
             raise TypeError(f"state of {self.name} must come from init or load_state, got {type(state).__name__}")
         settings, parts = self._form
-        if state.learner != type(self).__name__ or state.settings != settings:
+        if state.learner != type(self).__name__:
+            raise ValueError(f"state must be of the same learner: it is of {state.learner}, this is {self.name}")
+        if state.settings != settings:
+            other = {name: state.settings.get(name) for name in settings if state.settings.get(name) != settings[name]}
             raise ValueError(
-                f"state must be of the same learner: it was learned by {state.learner} with {state.settings}, "
-                f"this is {self.name} with {settings}"
+                f"state must be of the same learner: it was learned with other {', '.join(other)}: {other} against "
+                f"{ ({name: settings[name] for name in other}) } here (names of items and topics by their digest)"
             )
         found = {name: self._part(array) for name, array in state.arrays.items()}
         if found != parts:

@@ -36,7 +36,7 @@ class LinearState(State):
 
     family = "linear"
 
-    def __init__(self, learner: str, settings: dict[str, Any], M: Floats, B: Floats, updates: Integers) -> None:
+    def __init__(self, learner: str, settings: dict[str, Any], /, M: Floats, B: Floats, updates: Integers) -> None:
         super().__init__(learner, settings, M=M, B=B, updates=updates)
         users, d = B.shape
         if M.shape != (users, d, d) or updates.shape != (users,) or not M.dtype == B.dtype == np.float64:
@@ -105,7 +105,9 @@ class LinearPolicy(Policy):
         if alpha is None:
             self.alpha = DEFAULT_OPTIMISM / self.sigma
         elif isinstance(alpha, str):
-            self.alpha = checks.choice(f"alpha of {self.name}", alpha, ("theory",))
+            if alpha != "theory":
+                raise ValueError(f"alpha of {self.name} must be a number of at least 0, or 'theory', got {alpha!r}")
+            self.alpha = alpha
             self.theoretical_alpha(self.init(1))  # what is missing for it is an error now, not at the first list
         else:
             self.alpha = checks.number(f"alpha of {self.name}", alpha, low=0.0)

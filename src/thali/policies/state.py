@@ -32,9 +32,13 @@ class State:
         if "family" in cls.__dict__:
             State.families[cls.family] = cls
 
-    def __init__(self, learner: str, settings: dict[str, Any], **arrays: NDArray[Any]) -> None:
+    def __init__(self, learner: str, settings: dict[str, Any], /, **arrays: NDArray[Any]) -> None:
         if not arrays:
             raise ValueError("arrays of State must hold at least one array")
+        for name in arrays:
+            if hasattr(type(self), name) or name in ("learner", "settings"):
+                raise ValueError(f"arrays of State must have names of their own, got {name!r}")
+        arrays = {name: np.asarray(array) for name, array in arrays.items()}
         users = {name: array.shape[0] if array.ndim else None for name, array in arrays.items()}
         if None in users.values() or len(set(users.values())) != 1:
             raise ValueError(f"arrays of State must have users as their first axis, got lengths {users}")
@@ -70,6 +74,31 @@ class State:
     def copy(self) -> Self:
         """An independent copy."""
         return type(self)(self.learner, self.settings, **{name: array.copy() for name, array in self.arrays.items()})
+
+    def take(self, users: Any) -> Self:
+        """An independent state of some of the users, by index: to show and learn for them alone."""
+        picked = self._index(users)
+        return type(self)(self.learner, self.settings, **{name: array[picked] for name, array in self.arrays.items()})
+
+    def put(self, users: Any, part: State) -> None:
+        """Write a state of as many users into the places of these users: what :meth:`take` took, after learning."""
+        picked = self._index(users)
+        if part.arrays.keys() != self.arrays.keys() or part.users != picked.size:
+            raise ValueError(f"part of put must be a state of {picked.size} users like this one, got {part!r}")
+        for name, array in self.arrays.items():
+            array[picked] = part.arrays[name]
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Recompute what follows from the arrays; nothing here, see the families."""
+
+    def _index(self, users: Any) -> NDArray[np.int64]:
+        picked = np.atleast_1d(np.asarray(users))
+        if picked.dtype.kind not in "iu" or picked.ndim != 1 or len(set(picked.tolist())) != picked.size:
+            raise TypeError(f"users must be distinct indices of users, got {users!r}")
+        if not picked.size or picked.min() < 0 or picked.max() >= self.users:
+            raise ValueError(f"users must be from 0 to {self.users - 1}, at least one, got {users!r}")
+        return picked.astype(np.int64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one portable file (a zip of a JSON header and .npy arrays; no pickle), whole or not at all."""

@@ -1,0 +1,5 @@
+"""``python -m thali``: the command."""
+
+from thali.cli import main
+
+main()
