@@ -23,22 +23,21 @@ def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
+    ends: list[tuple[float, str, object]] = []
     for name, run in runs.items():
         mean = run.regret.mean(axis=0)
         half = BAND * np.array([standard_error(column) for column in run.regret.T])
         (line,) = axes.plot(run.steps, mean, color=COLOURS.get(name), label=name, linewidth=1.8)
         axes.fill_between(run.steps, mean - half, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
-        axes.annotate(
-            name,
-            (run.steps[-1], mean[-1]),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            color=line.get_color(),
-            fontsize=9,
-            annotation_clip=False,
-        )
+        ends.append((float(mean[-1]), name, line.get_color()))
     axes.set(xlabel="step n", ylabel="cumulative regret R(n)", title=title, xlim=(0, run.steps[-1]), ylim=(0, None))
+    # Names at the ends of the lines, pushed up where they would cover one another.
+    height, lowest = axes.get_ylim()[1], 0.0
+    for end, name, colour in sorted(ends, key=lambda entry: entry[0]):
+        at = max(end, lowest)
+        axes.text(1.01, at / height, name, transform=axes.transAxes, va="center", color=colour, fontsize=9)
+        lowest = at + 0.045 * height
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, linewidth=0.6)
