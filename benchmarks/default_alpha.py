@@ -1,7 +1,7 @@
 """How much optimism by default? Final regret of CascadeLSB for a range of α·σ, on the paper's synthetic problem and on
 generated ones, with the share of people on whom it is stuck on a worse list.
 
-make alpha prints the tables in docs/decisions.md, in about half an hour on one core; --users 4 --steps 2000 is a look.
+make alpha prints the tables in docs/decisions.md, in about an hour on one core; --users 4 --steps 2000 is a look.
 """
 
 from __future__ import annotations

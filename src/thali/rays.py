@@ -47,7 +47,7 @@ def build(indptr: Indices, topics: Indices, weights: Floats, *, parallel: bool) 
         direction = weights.view(np.uint64)
     key = np.zeros(L, dtype=np.uint64)
     np.add.at(key, row, _mix(direction + _mix(topics.astype(np.uint64))))
-    # Rays of one support size lie together: a loop whose length changes at every turn costs the search a third more.
+    # Rays of one support size lie together, so that the search's inner loops keep their length for a while.
     order = np.lexsort((np.arange(L), -scale, key, lengths))
 
     first = np.ones(L, dtype=np.bool_)

@@ -111,7 +111,7 @@ def greedy(
 
     estimate (users, d), inverse (users, d, d) or (1, d, d) where alpha is 0, alpha (users,), out (users, K). An
     index is min(cap, index). Whatever indexes an array here is unsigned: Numba then leaves out its test for negative
-    indices, a quarter of the time. Cost a user: O(d² + K·R) comparisons for R rays, and O(s²) for each ray looked at.
+    indices. Cost a user: O(d² + K·R) comparisons for R rays, and O(s²) for each ray looked at.
     """
     users, K = out.shape
     d = estimate.shape[1]
