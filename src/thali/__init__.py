@@ -1,8 +1,9 @@
 """thali learns, click by click, which diverse list of items to show each person."""
 
-from thali import coverage, theory
+from thali import coverage, datasets, theory
 from thali.catalog import Catalog
 from thali.clicks import Cascade, ClickModel, DiverseCascade, LinearSubmodular
+from thali.datasets.estimation import preferences
 from thali.lists import greedy_lists, optimal_list
 from thali.policies import (
     POLICIES,
@@ -33,9 +34,11 @@ __all__ = [
     "Run",
     "State",
     "coverage",
+    "datasets",
     "greedy_lists",
     "load_state",
     "optimal_list",
+    "preferences",
     "simulate",
     "theory",
 ]

@@ -13,6 +13,8 @@ import scipy.sparse as sp
 
 from thali import checks, rays
 from thali.coverage import own_gain, own_gains, resolve
+from thali.datasets.estimation import attractiveness
+from thali.datasets.interactions import Interactions
 from thali.kernels import index, learn
 from thali.types import Floats, Indices, Integers
 
@@ -59,6 +61,15 @@ class Catalog:
             array.flags.writeable = False
         self._given_sparse = sp.issparse(weights)
         self.kind, self.own = resolve(coverage, self.d)
+
+    @classmethod
+    def estimate(cls, interactions: Interactions, coverage: Any = "probabilistic") -> Catalog:
+        """The catalogue whose w̄(i,j) is estimated from interactions, Eq. define_w; each counts as an attraction.
+
+        See :func:`thali.datasets.estimation.attractiveness`.
+        """
+        weights = attractiveness(interactions)
+        return cls(weights, items=interactions.items, topics=interactions.topics, coverage=coverage)
 
     def __repr__(self) -> str:
         return f"Catalog(L={self.L}, d={self.d}, coverage={self.coverage!r})"

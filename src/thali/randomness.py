@@ -15,11 +15,15 @@ from thali.types import Floats
 Generators = Sequence[np.random.Generator]
 
 
+def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
+    """The generator of this name, for something that is drawn once (or once for each of some numbers)."""
+    seed = checks.integer("seed", seed, low=0)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(name.encode()), *numbers)))
+
+
 def streams(seed: int, name: str, people: Sequence[int]) -> list[np.random.Generator]:
     """One generator for each person, which depends on the seed, the name and the person's number only."""
-    seed = checks.integer("seed", seed, low=0)
-    tag = crc32(name.encode())
-    return [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(tag, person))) for person in people]
+    return [stream(seed, name, person) for person in people]
 
 
 def generators(name: str, rng: Any, users: int) -> Generators:

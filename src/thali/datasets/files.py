@@ -1,0 +1,233 @@
+"""Reading publishers' files: fast where they are sound, and by the line where they are not."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from thali.datasets.interactions import Interactions, memberships
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Kind = Literal["whole", "number", "text"]
+Duplicates = Literal["error", "last", "sum"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file of one row a line: where its columns are, and what they hold.
+
+    columns: name → kind, in the order of the file; of a file with a header, those wanted, in any order. Further
+    columns of the file are not read.
+    """
+
+    path: Path
+    columns: dict[str, Kind]
+    separator: str = ","
+    header: bool = True
+    quoted: bool = True
+    encoding: str = "utf8"
+
+    def read(self) -> pl.DataFrame:
+        """The columns as Int64, Float64 and String; a line that does not fit is an error that names it.
+
+        Cost: polars at full speed; only a file with a bad line is read again, line by line, to find it.
+        """
+        if not self.path.exists():
+            raise FileNotFoundError(f"{self.path} is not there")
+        try:
+            frame = self._scan()
+        except polars().exceptions.PolarsError as error:
+            self._complain()
+            raise ValueError(f"{self.path} cannot be read: {error}") from error
+        numbers = [frame[name] for name, kind in self.columns.items() if kind == "number"]
+        if any(frame.null_count().row(0)) or not all(column.is_finite().all() for column in numbers):
+            self._complain()
+            raise ValueError(f"{self.path} has an empty field")
+        return frame
+
+    def _scan(self) -> pl.DataFrame:
+        pl = polars()
+        types = {"whole": pl.Int64, "number": pl.Float64, "text": pl.String}
+        # polars takes one character: of a::b it makes three columns, the second empty.
+        step = len(self.separator)
+        names = list(self.columns)
+        if not self.header:
+            with self.path.open(encoding=self._codec, errors="replace", newline="") as file:
+                width = file.readline().count(self.separator) + 1
+            if width < len(names):
+                self._complain()
+            places = {f"column_{1 + step * at}": name for at, name in enumerate(names)}
+            schema = {f"column_{at}": pl.String for at in range(1, step * (width - 1) + 2)}
+            schema |= {place: types[self.columns[name]] for place, name in places.items()}
+        lazy = pl.scan_csv(
+            self.path,
+            separator=self.separator[0],
+            has_header=self.header,
+            quote_char='"' if self.quoted else None,
+            encoding="utf8" if self._codec == "utf-8" else "utf8-lossy",
+            **(
+                {"schema_overrides": {name: types[kind] for name, kind in self.columns.items()}}
+                if self.header
+                else {"schema": schema}
+            ),
+            infer_schema=False,
+            glob=False,
+        )
+        if self.header:
+            found = lazy.collect_schema().names()
+            for name in names:
+                if name not in found:
+                    raise ValueError(f"{self.path} must have a column {name!r} in its first line, got {found}")
+            wanted = [pl.col(name) for name in names]
+        else:
+            wanted = [pl.col(place).alias(name) for place, name in places.items()]
+        return lazy.select(wanted).collect()
+
+    @property
+    def _codec(self) -> str:
+        return "utf-8" if self.encoding == "utf8" else self.encoding
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Number of the line and fields as text, in the order of columns: the slow and exact road."""
+        with self.path.open(encoding=self._codec, newline="") as file:
+            if len(self.separator) == 1 and self.quoted:
+                reader = csv.reader(file, delimiter=self.separator)
+                lines: Iterable[tuple[int, list[str]]] = ((reader.line_num, row) for row in reader)
+            else:
+                lines = (
+                    (number, line.rstrip("\r\n").split(self.separator)) for number, line in enumerate(file, start=1)
+                )
+            order: list[int] = list(range(len(self.columns)))
+            for number, row in lines:
+                if self.header and number == 1:
+                    for name in self.columns:
+                        if name not in row:
+                            raise ValueError(f"{self.path} must have a column {name!r} in its first line, got {row}")
+                    order = [row.index(name) for name in self.columns]
+                    continue
+                if len(row) <= max(order):
+                    raise ValueError(
+                        f"{self.path}, line {number}: must have {max(order) + 1} fields divided by "
+                        f"{self.separator!r}, got {self.separator.join(row)[:80]!r}"
+                    )
+                yield number, [row[at] for at in order]
+
+    def line(self, row: int) -> int:
+        """The number of the line of this row, from 0."""
+        for at, (number, _) in enumerate(self.rows()):
+            if at == row:
+                return number
+        raise AssertionError("a row that was read has a line")
+
+    def _complain(self) -> None:
+        """Raise the error of the first bad line."""
+        for number, row in self.rows():
+            for (name, kind), text in zip(self.columns.items(), row, strict=True):
+                if not _fits(text, kind):
+                    rule = {"whole": "a whole number", "number": "a finite number", "text": "not empty"}[kind]
+                    raise ValueError(f"{self.path}, line {number}: {name} must be {rule}, got {text!r}")
+
+
+def _fits(text: str, kind: Kind) -> bool:
+    if kind == "text":
+        return text != ""
+    try:
+        return isfinite(float(text) if kind == "number" else int(text)) and text == text.strip()
+    except ValueError:
+        return False
+
+
+def collect(
+    table: Table,
+    names: Sequence[Any],
+    topics: Sequence[Iterable[str]],
+    *,
+    items_path: Path,
+    duplicates: Duplicates = "error",
+    lowest: float = -np.inf,
+    highest: float = np.inf,
+    frame: pl.DataFrame | None = None,
+) -> Interactions:
+    """Interactions from a table with columns user, item and value (in this order), and the topics of the items named.
+
+    An item of the table that is not among names is an error with its line, as is a value out of bounds. A user and item
+    that come again: an error, or the "last" row counts, or their "sum".
+    frame: what the table read, if that is already here (in the order of the file).
+    """
+    pl = polars()
+    frame = table.read() if frame is None else frame
+    user_name, item_name, value_name = frame.columns
+    value = frame[value_name].cast(pl.Float32).to_numpy()
+    wrong = np.flatnonzero((value < lowest) | (value > highest))
+    if wrong.size:
+        raise ValueError(
+            f"{table.path}, line {table.line(int(wrong[0]))}: {value_name} must be from {lowest:g} to {highest:g}, "
+            f"got {value[wrong[0]]:g}"
+        )
+    order = sorted(range(len(names)), key=lambda at: names[at])
+    items = [names[at] for at in order]
+    users, user = _codes(frame[user_name])
+    present, codes = _codes(frame[item_name])
+    index = {name: at for at, name in enumerate(items)}
+    known = np.array([index.get(name, -1) for name in present], dtype=np.int32)
+    item = known[codes] if len(codes) else codes
+    unknown = np.flatnonzero(item < 0)
+    if unknown.size:
+        row = int(unknown[0])
+        raise ValueError(
+            f"{table.path}, line {table.line(row)}: {item_name} {frame[item_name][row]!r} is not in {items_path}"
+        )
+    all_topics, membership = memberships([topics[at] for at in order])
+    found = Interactions(users, items, all_topics, user=user, item=item, value=value, membership=membership)
+    if duplicates == "error":
+        twice = found.repeated()
+        if twice is None:
+            return found
+        raise ValueError(
+            f"{table.path}, line {table.line(twice)}: user {users[user[twice]]!r} has item "
+            f"{items[item[twice]]!r} already"
+        )
+    pairs = pl.DataFrame({"user": user, "item": item, "value": value})
+    merged = pairs.group_by("user", "item", maintain_order=True).agg(
+        pl.col("value").last() if duplicates == "last" else pl.col("value").sum()
+    )
+    arrays = {name: np.array(merged[name].to_numpy()) for name in merged.columns}
+    return Interactions(users, items, all_topics, membership=membership, **arrays)
+
+
+def _codes(column: pl.Series) -> tuple[list[Any], np.ndarray]:
+    """The names of a column, ascending, and the place of each row's name among them."""
+    pl = polars()
+    if column.dtype == pl.String:
+        names = column.unique().sort()
+        return names.to_list(), column.cast(pl.Enum(names)).to_physical().cast(pl.Int32).to_numpy()
+    values = column.to_numpy()
+    if not values.size:
+        return [], np.empty(0, dtype=np.int32)
+    low, high = int(values.min()), int(values.max())
+    if high - low < 10 * values.size + 1000:  # few gaps: count instead of sorting
+        here = np.zeros(high - low + 1, dtype=bool)
+        here[values - low] = True
+        place = np.cumsum(here, dtype=np.int32) - np.int32(1)
+        return (np.flatnonzero(here) + low).tolist(), place[values - low]
+    unique, codes = np.unique(values, return_inverse=True)
+    return unique.tolist(), codes.astype(np.int32)
+
+
+def polars() -> Any:
+    """The library, or a sentence that says what to install."""
+    try:
+        import polars as found
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "thali.datasets needs polars, of the extra 'lab': pip install 'thali[lab]'"
+        ) from error
+    return found

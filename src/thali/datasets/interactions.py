@@ -1,0 +1,232 @@
+"""Who did what with which item, and the topics of items: what every loader returns."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from thali import checks
+from thali.randomness import stream
+from thali.types import Integers
+
+
+class Interactions:
+    """A value (stars, plays) for some pairs of users and items, each pair once, and the topics of every item.
+
+    Nothing is changed in place: each selection returns new interactions. A typical road from a publisher's file to the
+    paper's F and G (Real-World Datasets) is
+    ``data.most_active(users=1000, items=1000).attracted(at_least=5).top_topics(18)``.
+
+    Attributes
+    ----------
+    users, items, topics: names, ascending (topics: as selected); everything else counts in them, from 0.
+    user, item, value: one entry an interaction.
+    membership: G (items, topics), a scipy.sparse.csr_array of booleans.
+
+    Examples
+    --------
+    >>> import thali
+    >>> data = thali.datasets.Interactions.of(
+    ...     [("ana", "Heat", 5), ("ana", "Fargo", 5), ("bob", "Heat", 5), ("bob", "Ronin", 3)],
+    ...     {"Heat": ["crime"], "Fargo": ["crime", "comedy"], "Ronin": ["crime"]},
+    ... )
+    >>> data
+    Interactions(2 users, 3 items, 2 topics, 4 values)
+    >>> loved = data.attracted(at_least=5).top_topics(2)
+    >>> loved.topics, len(loved)
+    (('crime', 'comedy'), 3)
+    >>> thali.Catalog.estimate(loved).weights.toarray()      # Fargo, Heat, Ronin
+    array([[0.5, 1. ],
+           [1. , 0. ],
+           [0. , 0. ]])
+    >>> thali.preferences(loved)                             # ana, bob
+    array([[0.66666667, 0.33333333],
+           [1.        , 0.        ]])
+
+    """
+
+    def __init__(
+        self,
+        users: Sequence[Hashable],
+        items: Sequence[Hashable],
+        topics: Sequence[Hashable],
+        *,
+        user: NDArray[np.int32],
+        item: NDArray[np.int32],
+        value: NDArray[np.float32],
+        membership: sp.csr_array,
+    ) -> None:
+        self.users, self.items, self.topics = tuple(users), tuple(items), tuple(topics)
+        self.user, self.item, self.value, self.membership = user, item, value, membership
+        for array in (user, item, value, membership.data, membership.indices, membership.indptr):
+            array.flags.writeable = False
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[Any, Any, float]], topics: Mapping[Any, Iterable[Hashable]]) -> Self:
+        """From rows (user, item, value) in memory and the topics of each item; large files go through the loaders."""
+        triples = list(rows)
+        users, items = _sorted({row[0] for row in triples}), _sorted(topics)
+        user_at, item_at = {name: at for at, name in enumerate(users)}, {name: at for at, name in enumerate(items)}
+        for who, what, value in triples:
+            if what not in item_at:
+                raise ValueError(f"topics must have every item of rows, but not {what!r} of user {who!r}")
+            checks.number(f"value of {who!r} and {what!r}", value, low=-np.inf)
+        names, membership = memberships([topics[name] for name in items])
+        found = cls(
+            users,
+            items,
+            names,
+            user=np.array([user_at[row[0]] for row in triples], dtype=np.int32),
+            item=np.array([item_at[row[1]] for row in triples], dtype=np.int32),
+            value=np.array([row[2] for row in triples], dtype=np.float32),
+            membership=membership,
+        )
+        twice = found.repeated()
+        if twice is not None:
+            who, what, _ = triples[twice]
+            raise ValueError(f"rows must have each user and item once, got {who!r} and {what!r} again")
+        return found
+
+    def __repr__(self) -> str:
+        return (
+            f"Interactions({len(self.users)} users, {len(self.items)} items, {len(self.topics)} topics, "
+            f"{len(self)} values)"
+        )
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    @property
+    def density(self) -> float:
+        """The share of user-item pairs that are here: after ``attracted``, of attractive pairs."""
+        return len(self) / max(1, len(self.users) * len(self.items))
+
+    def most_active(
+        self, *, users: int | None = None, items: int | None = None, by: Literal["count", "value"] = "count"
+    ) -> Self:
+        """The users and the items with the most interactions, or the largest total value, in all of the data.
+
+        At most so many of each (all, if None); ties go to the smaller name; names stay ascending. Both are
+        counted before either is left out.
+        """
+        if by not in ("count", "value"):
+            raise ValueError(f"by of most_active must be 'count' or 'value', got {by!r}")
+        weights = None if by == "count" else self.value.astype(np.float64)
+        kept_users = _most(self.user, weights, len(self.users), "users of most_active", users)
+        kept_items = _most(self.item, weights, len(self.items), "items of most_active", items)
+        return self._take(kept_users, kept_items)
+
+    def attracted(self, at_least: float) -> Self:
+        """Only the interactions of at least this value: the pairs with F(u, i) = 1. Users and items all stay."""
+        at_least = checks.number("at_least of attracted", at_least, low=-np.inf)
+        keep = self.value >= np.float32(at_least)
+        return self._with(user=self.user[keep], item=self.item[keep], value=self.value[keep])
+
+    def top_topics(self, d: int) -> Self:
+        """The d topics with the most of these items, most first, ties by name. Items without any of them stay."""
+        counts = self.topic_counts()
+        d = checks.integer("d of top_topics", d, low=1)
+        if d > len(counts):
+            raise ValueError(f"d of top_topics must be at most the {len(counts)} topics there are, got {d}")
+        # Names ascend only as loaded, so sort by name first.
+        by_name = sorted(range(len(counts)), key=lambda j: str(self.topics[j]))
+        order = sorted(by_name, key=lambda j: -counts[j])[:d]
+        chosen = sp.csr_array(self.membership[:, order])
+        chosen.sort_indices()
+        return self._with(topics=[self.topics[j] for j in order], membership=chosen)
+
+    def topic_counts(self) -> Integers:
+        """How many items each topic has (topics,)."""
+        return np.bincount(self.membership.indices, minlength=len(self.topics))
+
+    def split_users(self, seed: int = 0) -> tuple[Self, Self]:
+        """The users divided at random into two halves, (train, test); both keep all items and topics.
+
+        Of an odd number of users the test half has one more.
+        """
+        order = stream(seed, "split").permutation(len(self.users))
+        half = len(order) // 2
+        every = np.arange(len(self.items))
+        return self._take(np.sort(order[:half]), every), self._take(np.sort(order[half:]), every)
+
+    def matrix(self) -> sp.csr_array:
+        """F (users, items): 1 for each interaction."""
+        ones = np.ones(len(self), dtype=np.int64)
+        return sp.csr_array((ones, (self.user, self.item)), shape=(len(self.users), len(self.items)))
+
+    def topics_of(self, name: Hashable) -> tuple[Hashable, ...]:
+        """The topics of the item of this name."""
+        if name not in self.items:
+            raise ValueError(f"item must be a name in the data, got {name!r}")
+        row = self.items.index(name)
+        start, stop = self.membership.indptr[row : row + 2]
+        return tuple(self.topics[j] for j in self.membership.indices[start:stop])
+
+    def repeated(self) -> int | None:
+        """The first row whose user and item came before, or None. Cost: a sort of the pairs."""
+        pairs = self.user.astype(np.int64) * len(self.items) + self.item
+        ordered = np.sort(pairs)
+        again = ordered[1:][ordered[1:] == ordered[:-1]]
+        if not again.size:
+            return None
+        # Each pair that is here twice, with the rows it is in; the first row that is not a pair's own first.
+        rows = np.flatnonzero(np.isin(pairs, again))
+        seen: set[int] = set()
+        for row in rows:
+            if int(pairs[row]) in seen:
+                return int(row)
+            seen.add(int(pairs[row]))
+        raise AssertionError("a pair that is here twice has a second row")
+
+    def _take(self, users: Integers, items: Integers) -> Self:
+        """These users and items only, in this order."""
+        new_user = np.full(len(self.users), -1, dtype=np.int32)
+        new_item = np.full(len(self.items), -1, dtype=np.int32)
+        new_user[users] = np.arange(len(users), dtype=np.int32)
+        new_item[items] = np.arange(len(items), dtype=np.int32)
+        keep = (new_user[self.user] >= 0) & (new_item[self.item] >= 0)
+        return self._with(
+            users=[self.users[at] for at in users],
+            items=[self.items[at] for at in items],
+            user=new_user[self.user[keep]],
+            item=new_item[self.item[keep]],
+            value=self.value[keep],
+            membership=sp.csr_array(self.membership[items]),
+        )
+
+    def _with(self, **changes: Any) -> Self:
+        fields = ("users", "items", "topics", "user", "item", "value", "membership")
+        return type(self)(**({name: getattr(self, name) for name in fields} | changes))
+
+
+def memberships(topics: Sequence[Iterable[Hashable]]) -> tuple[list[Hashable], sp.csr_array]:
+    """The names of all topics, ascending, and G (items, topics), from the topics of each item; none is allowed."""
+    sets = [set(checks.sequence("topics of an item", list(names))) for names in topics]
+    names = _sorted(set().union(*sets))
+    at = {name: j for j, name in enumerate(names)}
+    columns = [sorted(at[name] for name in of_item) for of_item in sets]
+    indptr = np.cumsum([0, *map(len, columns)], dtype=np.int32)
+    indices = np.array([j for row in columns for j in row], dtype=np.int32)
+    data = np.ones(len(indices), dtype=bool)
+    return names, sp.csr_array((data, indices, indptr), shape=(len(sets), len(names)))
+
+
+def _most(codes: NDArray[np.int32], weights: Any, size: int, name: str, wanted: int | None) -> Integers:
+    """The indices of the largest totals, ascending."""
+    if wanted is None:
+        return np.arange(size)
+    totals = np.bincount(codes, weights=weights, minlength=size)
+    return np.sort(np.argsort(-totals, kind="stable")[: checks.integer(name, wanted, low=1)])
+
+
+def _sorted(names: Iterable[Any]) -> list[Any]:
+    """Names ascending; of mixed kinds, by how they read."""
+    found = list(names)
+    try:
+        return sorted(found)
+    except TypeError:
+        return sorted(found, key=str)

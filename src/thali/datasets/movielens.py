@@ -1,0 +1,122 @@
+"""MovieLens, by GroupLens (Harper and Konstan 2015): films, their genres, and stars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from thali.datasets import fetch
+from thali.datasets.files import Table, collect
+from thali.datasets.interactions import Interactions
+
+#: What the newer files write for a film without genres; it has no topics.
+NO_GENRES = "(no genres listed)"
+
+
+def movielens_100k(root: str | Path | None = None) -> Interactions:
+    """MovieLens 100K. root: see :func:`movielens_1m`."""
+    return movielens(fetch.folder("ml-100k", root))
+
+
+def movielens_1m(root: str | Path | None = None) -> Interactions:
+    """MovieLens 1M, the paper's: 1,000,209 ratings of 3,883 films by 6,040 users, 18 genres.
+
+    root: the folder that holds ``ml-1m/``; by default ``$THALI_DATA``, else it is fetched into the cache folder.
+    """
+    return movielens(fetch.folder("ml-1m", root))
+
+
+def movielens_10m(root: str | Path | None = None) -> Interactions:
+    """MovieLens 10M. root: see :func:`movielens_1m`."""
+    return movielens(fetch.folder("ml-10M100K", root))
+
+
+def movielens_20m(root: str | Path | None = None) -> Interactions:
+    """MovieLens 20M. root: see :func:`movielens_1m`."""
+    return movielens(fetch.folder("ml-20m", root))
+
+
+def movielens_25m(root: str | Path | None = None) -> Interactions:
+    """MovieLens 25M. root: see :func:`movielens_1m`."""
+    return movielens(fetch.folder("ml-25m", root))
+
+
+def movielens_32m(root: str | Path | None = None) -> Interactions:
+    """MovieLens 32M. root: see :func:`movielens_1m`."""
+    return movielens(fetch.folder("ml-32m", root))
+
+
+def movielens(folder: str | Path) -> Interactions:
+    """Any MovieLens folder, by the files in it: ``u.data``, ``ratings.dat`` (with or without the time) or ``ratings.csv``.
+
+    Films are named by their MovieLens numbers. A film rated twice by one user, one that is not in the list of films, or
+    stars outside 0.5..5 are errors that name file and line; a film without genres is kept, without topics.
+    """
+    folder = Path(folder)
+    ratings: dict[str, str] = {"user": "whole", "item": "whole", "value": "number"}
+    if (folder / "u.data").exists():
+        films = _films_100k(folder)
+        table = Table(folder / "u.data", ratings, separator="\t", header=False, quoted=False)  # type: ignore[arg-type]
+        where = folder / "u.item"
+    elif (folder / "ratings.dat").exists():
+        where = folder / "movies.dat"
+        films = _films(
+            Table(where, {"movie": "whole", "title": "text", "genres": "text"}, "::", False, False, _old(where))
+        )
+        table = Table(folder / "ratings.dat", ratings, "::", header=False, quoted=False)  # type: ignore[arg-type]
+    elif (folder / "ratings.csv").exists():
+        where = folder / "movies.csv"
+        films = _films(Table(where, {"movieId": "whole", "title": "text", "genres": "text"}))
+        table = Table(folder / "ratings.csv", {"userId": "whole", "movieId": "whole", "rating": "number"})
+    else:
+        raise FileNotFoundError(
+            f"{folder} must hold MovieLens files: u.data, ratings.dat or ratings.csv; none is there"
+        )
+    names, genres = list(films), list(films.values())
+    return collect(table, names, genres, items_path=where, lowest=0.5, highest=5.0)
+
+
+def _films(table: Table) -> dict[int, list[str]]:
+    """Genres by film, from lines of number, title, and genres joined by |."""
+    films: dict[int, list[str]] = {}
+    for line, (number, _, genres) in table.rows():
+        key = _number(table.path, line, number)
+        if key in films:
+            raise ValueError(f"{table.path}, line {line}: film {key} is here already")
+        films[key] = [] if genres in ("", NO_GENRES) else genres.split("|")
+    return films
+
+
+def _films_100k(folder: Path) -> dict[int, list[str]]:
+    """Genres by film, from u.genre (name|number) and u.item, whose last fields are a flag for each genre."""
+    genres = [line.split("|")[0] for line in (folder / "u.genre").read_text("latin-1").splitlines() if line.strip()]
+    films: dict[int, list[str]] = {}
+    with (folder / "u.item").open(encoding="latin-1") as file:
+        for line, text in enumerate(file, start=1):
+            fields = text.rstrip("\r\n").split("|")
+            flags = fields[-len(genres) :]
+            if len(fields) < len(genres) + 2 or not set(flags) <= {"0", "1"}:
+                raise ValueError(
+                    f"{folder / 'u.item'}, line {line}: must end in {len(genres)} flags 0 or 1, got {text.strip()[-60:]!r}"
+                )
+            key = _number(folder / "u.item", line, fields[0])
+            if key in films:
+                raise ValueError(f"{folder / 'u.item'}, line {line}: film {key} is here already")
+            # The first, "unknown", says that there are none.
+            films[key] = [name for name, flag in zip(genres, flags, strict=True) if flag == "1" and name != "unknown"]
+    return films
+
+
+def _number(path: Path, line: int, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{path}, line {line}: the film's number must be whole, got {text!r}") from None
+
+
+def _old(path: Path) -> str:
+    """1M is latin-1, 10M is UTF-8, and neither says so."""
+    try:
+        path.read_text("utf-8")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
