@@ -65,6 +65,17 @@ class ClickModel(ABC):
             attracted &= np.cumsum(attracted, axis=1) == 1
         return np.asarray(attracted)
 
+    def outcome(self, lists: Any, luck: Floats) -> tuple[Booleans, Floats]:
+        """:meth:`respond` and :meth:`click_probability` together, with attraction computed once where both are ours."""
+        mine = type(self)
+        if mine.respond is not ClickModel.respond or mine.click_probability is not ClickModel.click_probability:
+            return self.respond(lists, luck), self.click_probability(lists)
+        attraction = self._attracted(lists)
+        clicks = luck < attraction
+        value = np.empty(self.users)
+        learn.outcome(attraction, clicks, self.leaves, value)
+        return clicks, value
+
     def sample(self, lists: Any, rng: Any) -> Booleans:
         """Clicks (users, K) drawn with rng: a generator, or a sequence of one generator for each user."""
         lists = self._lists(lists)

@@ -12,7 +12,7 @@ from thali import checks
 from thali.clicks import ClickModel
 from thali.policies import Policy, State
 from thali.randomness import streams
-from thali.types import Floats, Integers
+from thali.types import Booleans, Floats, Integers
 
 # Steps for which luck is drawn at once.
 CHUNK = 256
@@ -108,6 +108,7 @@ def simulate(
     state = policy.init(users) if state is None else checks.instance("state", state, State).copy()
     if state.users != users:
         raise ValueError(f"state must have the model's {users} users, got {state.users}")
+    policy.check(state)
 
     luck = streams(seed, "luck", numbers)
     own = streams(seed, "policy", numbers)
@@ -123,10 +124,8 @@ def simulate(
         size = min(CHUNK, steps - begin)
         draws = np.stack([generator.random((size, policy.K)) for generator in luck], axis=1)
         for at in range(size):
-            lists = policy.recommend(state, own)
-            clicks = model.respond(lists, draws[at])
-            policy.update(state, lists, clicks)
-            lost = best - model.click_probability(lists)
+            lists, clicks, value = _step(policy, model, state, own, draws[at])
+            lost = best - value
             total += lost
             clicked += clicks.sum(axis=1)
             if recorded[point] == begin + at + 1:
@@ -135,6 +134,24 @@ def simulate(
         if progress is not None:
             progress(size)
     return Run(recorded, regret, clicks_at, lists_at, best, lost, state)
+
+
+def _step(policy: Policy, model: ClickModel, state: State, own: Any, luck: Floats) -> tuple[Integers, Booleans, Floats]:
+    """One list for each user, their clicks, and f of the list; the state has learned from them.
+
+    The plain way is recommend, respond, update, click_probability. Where none of these is the policy's or the model's
+    own, the same is done with each check once and attraction computed once: most of the time of a small batch.
+    """
+    if type(policy).recommend is not Policy.recommend or type(policy).update is not Policy.update:
+        lists = policy.recommend(state, own)
+        clicks = model.respond(lists, luck)
+        policy.update(state, lists, clicks)
+        return lists, clicks, model.click_probability(lists)
+    lists = policy.choose(state, own if policy.samples else None)
+    lists = checks.item_lists(f"lists chosen by {policy.name}", lists, state.users, policy.catalog.L, policy.K)
+    clicks, value = model.outcome(lists, luck)
+    policy.learn(state, lists, clicks, policy.gains(lists))
+    return lists, clicks, value
 
 
 def _people(people: Sequence[int] | None, users: int) -> Sequence[int]:

@@ -1,4 +1,8 @@
-"""Publishers' files and your own tables → :class:`Interactions`."""
+"""Publishers' files and your own tables → :class:`Interactions`.
+
+Films: ``movielens_100k`` to ``movielens_32m``, and ``movielens`` of any folder. Music: ``taste_profile`` (songs) and
+``hetrec_lastfm`` (artists). Restaurants: ``yelp``, ``yelp_core40`` and ``yelp_hin``. Your own: ``tables``.
+"""
 
 from thali.datasets.interactions import Interactions
 from thali.datasets.movielens import (
@@ -10,10 +14,13 @@ from thali.datasets.movielens import (
     movielens_32m,
     movielens_100k,
 )
+from thali.datasets.songs import hetrec_lastfm, taste_profile
 from thali.datasets.tables import tables
+from thali.datasets.yelp import yelp, yelp_core40, yelp_hin
 
 __all__ = [
     "Interactions",
+    "hetrec_lastfm",
     "movielens",
     "movielens_1m",
     "movielens_10m",
@@ -22,4 +29,8 @@ __all__ = [
     "movielens_32m",
     "movielens_100k",
     "tables",
+    "taste_profile",
+    "yelp",
+    "yelp_core40",
+    "yelp_hin",
 ]

@@ -2,10 +2,177 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from pathlib import Path
+import stat
+import tempfile
+import urllib.request
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+
+#: Seconds without an answer, after which the publisher counts as out of reach.
+TIMEOUT = 30.0
 
 
-def folder(name: str, root: str | Path | None) -> Path:
-    base = Path(root) if root is not None else Path(os.environ["THALI_DATA"])
-    return base / name
+@dataclass(frozen=True)
+class Archive:
+    """A data set by the name of its folder, and how it is had.
+
+    files: what the folder must hold, in words. page: where the publisher tells of it, and of the licence.
+    address, sha256: the zip file; only where both are known is it fetched. inside: the folder in the zip that holds
+    the files, "" where they lie at its top.
+    """
+
+    name: str
+    files: str
+    page: str
+    address: str | None = None
+    sha256: str | None = None
+    inside: str = ""
+
+
+def _movielens(name: str, files: str, sha256: str, zipped: str | None = None) -> Archive:
+    page = "https://grouplens.org/datasets/movielens/"
+    address = f"https://files.grouplens.org/datasets/movielens/{zipped or name}.zip"
+    return Archive(name, files, page, address, sha256, inside=name)
+
+
+_DAT, _CSV, _TABLES = "ratings.dat and movies.dat", "ratings.csv and movies.csv", "interactions.csv and items.csv"
+
+#: By name. Each SHA-256 is the same in at least two independent public repositories; see docs/decisions.md.
+ARCHIVES: Mapping[str, Archive] = {
+    archive.name: archive
+    for archive in (
+        _movielens(
+            "ml-100k",
+            "u.data, u.item and u.genre",
+            "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
+        ),
+        _movielens("ml-1m", _DAT, "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20"),
+        _movielens("ml-10M100K", _DAT, "813c411ccb6122564edfe752e7f80c4dcc5aa25fa94c93622f6877a7ba252862", "ml-10m"),
+        _movielens("ml-20m", _CSV, "96f243c338a8665f6bcc89c53edf6ee39162a846940de6b7c8c48aeada765ff3"),
+        _movielens("ml-25m", _CSV, "8b21cfb7eb1706b4ec0aac894368d90acf26ebdfb6aced3ebd4ad5bd1eb9c6aa"),
+        _movielens("ml-32m", _CSV, "e4a68655d7386b8f95f2f2424b2ff975dfdd15ffd59e0d864a14dca43e99d6ee"),
+        Archive(
+            "hetrec2011-lastfm-2k",
+            "user_artists.dat, artists.dat, user_taggedartists.dat and tags.dat",
+            "https://grouplens.org/datasets/hetrec-2011/",
+            "https://files.grouplens.org/datasets/hetrec2011/hetrec2011-lastfm-2k.zip",
+            "6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
+        ),
+        Archive(
+            "taste-profile",
+            "train_triplets.txt, taste_profile_song_to_tracks.txt, and lastfm_tags.db (topics='lastfm') or "
+            "msd_tagtraum_cd2.cls (topics='tagtraum')",
+            "http://millionsongdataset.com/tasteprofile/, http://millionsongdataset.com/lastfm/ and "
+            "https://www.tagtraum.com/msd_genre_datasets.html",
+        ),
+        Archive(
+            "yelp",
+            "review.json and business.json (or yelp_academic_dataset_review.json and "
+            "yelp_academic_dataset_business.json)",
+            "https://www.yelp.com/dataset",
+        ),
+        Archive("yelp-core40", _TABLES, "https://www.yelp.com/dataset"),
+        Archive("yelp-hin", _TABLES, "https://www.yelp.com/dataset"),
+    )
+}
+
+
+def folder(name: str, root: str | Path | None = None, *, archives: Mapping[str, Archive] = ARCHIVES) -> Path:
+    """The folder that holds the data set of this name.
+
+    With root: ``root/name``, or root itself where that is its name; nothing is fetched. Without: ``$THALI_DATA/name``
+    if it is there, else the cache folder's, into which it is fetched first where that may be done.
+    """
+    archive = archives[name]
+    if root is not None:
+        base = Path(root)
+        if (base / name).is_dir():
+            return base / name
+        if base.is_dir() and Path(os.path.abspath(base)).name == name:
+            return base
+        raise FileNotFoundError(
+            f"{base / name} is not there: it must hold {archive.files}, from {archive.address or archive.page}"
+        )
+    shared = os.environ.get("THALI_DATA")
+    if shared and (Path(shared) / name).is_dir():
+        return Path(shared) / name
+    kept = cache() / name
+    return kept if kept.is_dir() else fetch(archive, kept.parent)
+
+
+def cache() -> Path:
+    """Where fetched files are kept: ``$THALI_CACHE``, else thali in ``$XDG_CACHE_HOME``, else ``~/.cache/thali``."""
+    own, common = os.environ.get("THALI_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
+    if own:
+        return Path(own)
+    return (Path(common) if os.path.isabs(common) else Path.home() / ".cache") / "thali"
+
+
+def fetch(archive: Archive, into: Path) -> Path:
+    """Download the archive, check it, unpack it, and move it to ``into/name`` in one step.
+
+    Stopped at any moment it leaves nothing there but the whole; of two at once the slower one takes what the faster
+    one made. No network is an OSError, a wrong SHA-256 a ValueError; both say what to do by hand.
+    Cost: disk for the zip and the files together while it runs.
+    """
+    final = into / archive.name
+    by_hand = f"put {archive.files} into {final}, or into {archive.name} in the folder that $THALI_DATA names"
+    if archive.address is None or archive.sha256 is None:
+        where = archive.page if archive.address is None else f"{archive.address} ({archive.page})"
+        raise FileNotFoundError(
+            f"{archive.name} is not here and cannot be fetched by thali: get it from {where} and {by_hand}"
+        )
+    into.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{archive.name}-", dir=into) as scratch:
+        zipped, files = Path(scratch) / "archive.zip", Path(scratch) / "files"
+        digest = hashlib.sha256()
+        with zipped.open("wb") as file:
+            for chunk in _chunks(archive.address, by_hand):
+                digest.update(chunk)
+                file.write(chunk)
+        if digest.hexdigest() != archive.sha256:
+            raise ValueError(
+                f"{archive.address} must have SHA-256 {archive.sha256}, got {digest.hexdigest()}: nothing was kept. "
+                f"Try again, or get it from {archive.page} and {by_hand}"
+            )
+        files.mkdir()
+        _unzip(zipped, files, archive.address)
+        if not (files / archive.inside).is_dir():
+            raise ValueError(f"{archive.address} must hold a folder {archive.inside!r}, got {os.listdir(files)}")
+        try:
+            os.replace(files / archive.inside, final)
+        except OSError:
+            if not final.is_dir():  # where it is, another process was faster
+                raise
+    return final
+
+
+def _chunks(address: str, by_hand: str) -> Iterator[bytes]:
+    """The bytes at an address; that they do not come, or not all, is an OSError."""
+    request = urllib.request.Request(address, headers={"User-Agent": "thali"})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+            promised, came = response.headers.get("Content-Length"), 0
+            while chunk := response.read(1 << 20):
+                came += len(chunk)
+                yield chunk
+        if promised is not None and came != int(promised):
+            raise OSError(f"it ended after {came} of {promised} bytes")
+    except (OSError, HTTPException) as error:
+        raise OSError(f"{address} could not be fetched: {error}. Get it in another way and {by_hand}") from error
+
+
+def _unzip(zipped: Path, files: Path, address: str) -> None:
+    """Unpack; a member that would land elsewhere is refused before anything is written."""
+    with zipfile.ZipFile(zipped) as archive:
+        for member in archive.infolist():
+            path = PurePosixPath(member.filename)
+            link = stat.S_ISLNK(member.external_attr >> 16)
+            if path.is_absolute() or ".." in path.parts or "\\" in member.filename or ":" in member.filename or link:
+                raise ValueError(f"{address} must hold only files of its own folder, got {member.filename!r}")
+        archive.extractall(files)

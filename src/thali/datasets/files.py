@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -16,7 +17,7 @@ from thali.datasets.interactions import Interactions, memberships
 if TYPE_CHECKING:
     import polars as pl
 
-Kind = Literal["whole", "number", "text"]
+Kind = Literal["whole", "number", "text", "name"]
 Duplicates = Literal["error", "last", "sum"]
 
 
@@ -24,8 +25,8 @@ Duplicates = Literal["error", "last", "sum"]
 class Table:
     """A file of one row a line: where its columns are, and what they hold.
 
-    columns: name → kind, in the order of the file; of a file with a header, those wanted, in any order. Further
-    columns of the file are not read.
+    columns: name → kind (a "name" is a text that comes many times, kept as a code), in the order of the file; of a file with a header, those wanted, in any order. Further
+    columns of the file are not read. An empty line is no row.
     """
 
     path: Path
@@ -36,7 +37,7 @@ class Table:
     encoding: str = "utf8"
 
     def read(self) -> pl.DataFrame:
-        """The columns as Int64, Float64 and String; a line that does not fit is an error that names it.
+        """The columns as Int64, Float64, String and Categorical; a line that does not fit is an error that names it.
 
         Cost: polars at full speed; only a file with a bad line is read again, line by line, to find it.
         """
@@ -47,15 +48,24 @@ class Table:
         except polars().exceptions.PolarsError as error:
             self._complain()
             raise ValueError(f"{self.path} cannot be read: {error}") from error
-        numbers = [frame[name] for name, kind in self.columns.items() if kind == "number"]
-        if any(frame.null_count().row(0)) or not all(column.is_finite().all() for column in numbers):
+        # Of text, "" is what a quoted empty field reads as.
+        bad = [
+            ~frame[name].is_finite()
+            if kind == "number"
+            else frame[name] == ""
+            if kind == "text"
+            else frame[name].is_null()
+            for name, kind in self.columns.items()
+        ]
+        if any(frame.null_count().row(0)) or any(column.any() for column in bad):
             self._complain()
-            raise ValueError(f"{self.path} has an empty field")
+            # No line is bad, so what is missing are empty lines.
+            frame = frame.filter(~polars().all_horizontal(polars().all().is_null()))
         return frame
 
     def _scan(self) -> pl.DataFrame:
         pl = polars()
-        types = {"whole": pl.Int64, "number": pl.Float64, "text": pl.String}
+        types = {"whole": pl.Int64, "number": pl.Float64, "text": pl.String, "name": pl.Categorical}
         # polars takes one character: of a::b it makes three columns, the second empty.
         step = len(self.separator)
         names = list(self.columns)
@@ -64,6 +74,7 @@ class Table:
                 width = file.readline().count(self.separator) + 1
             if width < len(names):
                 self._complain()
+                raise ValueError(f"{self.path} must have {len(names)} fields in its first line, got {width}")
             places = {f"column_{1 + step * at}": name for at, name in enumerate(names)}
             schema = {f"column_{at}": pl.String for at in range(1, step * (width - 1) + 2)}
             schema |= {place: types[self.columns[name]] for place, name in places.items()}
@@ -89,7 +100,7 @@ class Table:
             wanted = [pl.col(name) for name in names]
         else:
             wanted = [pl.col(place).alias(name) for place, name in places.items()]
-        return lazy.select(wanted).collect()
+        return lazy.select(wanted).collect()  # type: ignore[no-any-return]
 
     @property
     def _codec(self) -> str:
@@ -97,28 +108,45 @@ class Table:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Number of the line and fields as text, in the order of columns: the slow and exact road."""
-        with self.path.open(encoding=self._codec, newline="") as file:
-            if len(self.separator) == 1 and self.quoted:
-                reader = csv.reader(file, delimiter=self.separator)
-                lines: Iterable[tuple[int, list[str]]] = ((reader.line_num, row) for row in reader)
-            else:
-                lines = (
-                    (number, line.rstrip("\r\n").split(self.separator)) for number, line in enumerate(file, start=1)
-                )
-            order: list[int] = list(range(len(self.columns)))
-            for number, row in lines:
-                if self.header and number == 1:
+        order, width = list(range(len(self.columns))), 0
+        for number, row in self._lines():
+            text = self.separator.join(row)
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"{self.path}, line {number}: must be {self._codec} text, got {text[:80]!r}") from None
+            if not width:
+                width = len(row)
+                if self.header:
                     for name in self.columns:
                         if name not in row:
                             raise ValueError(f"{self.path} must have a column {name!r} in its first line, got {row}")
                     order = [row.index(name) for name in self.columns]
                     continue
-                if len(row) <= max(order):
-                    raise ValueError(
-                        f"{self.path}, line {number}: must have {max(order) + 1} fields divided by "
-                        f"{self.separator!r}, got {self.separator.join(row)[:80]!r}"
-                    )
-                yield number, [row[at] for at in order]
+            if not max(order) < len(row) <= width:
+                fields = f"{width}" if width <= max(order) + 1 else f"{max(order) + 1} to {width}"
+                raise ValueError(
+                    f"{self.path}, line {number}: must have {fields} fields divided by {self.separator!r}, "
+                    f"got {text[:80]!r}"
+                )
+            yield number, [row[at] for at in order]
+        if not width:
+            raise ValueError(f"{self.path} is empty")
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Number and fields of every line that is not empty; bytes that are no text come as lone surrogates."""
+        codec = "utf-8-sig" if self._codec == "utf-8" else self._codec
+        with self.path.open(encoding=codec, errors="surrogateescape", newline="") as file:
+            if len(self.separator) == 1 and self.quoted:
+                reader = csv.reader(file, delimiter=self.separator)
+                try:
+                    yield from ((reader.line_num, row) for row in reader if row)
+                except csv.Error as error:
+                    raise ValueError(f"{self.path}, line {reader.line_num}: cannot be read: {error}") from error
+            else:
+                for number, line in enumerate(file, start=1):
+                    if text := line.rstrip("\r\n"):
+                        yield number, text.split(self.separator)
 
     def line(self, row: int) -> int:
         """The number of the line of this row, from 0."""
@@ -137,10 +165,12 @@ class Table:
 
 
 def _fits(text: str, kind: Kind) -> bool:
-    if kind == "text":
+    if kind in ("text", "name"):
         return text != ""
+    if kind == "whole":
+        return re.fullmatch(r" *[+-]?[0-9]+", text) is not None and -(2**63) <= int(text) < 2**63
     try:
-        return isfinite(float(text) if kind == "number" else int(text)) and text == text.strip()
+        return isfinite(float(text)) and "_" not in text and text == text.strip()
     except ValueError:
         return False
 
@@ -166,7 +196,7 @@ def collect(
     frame = table.read() if frame is None else frame
     user_name, item_name, value_name = frame.columns
     value = frame[value_name].cast(pl.Float32).to_numpy()
-    wrong = np.flatnonzero((value < lowest) | (value > highest))
+    wrong = np.flatnonzero((value < lowest) | (value > highest) | ~np.isfinite(value))
     if wrong.size:
         raise ValueError(
             f"{table.path}, line {table.line(int(wrong[0]))}: {value_name} must be from {lowest:g} to {highest:g}, "
@@ -187,10 +217,10 @@ def collect(
         )
     all_topics, membership = memberships([topics[at] for at in order])
     found = Interactions(users, items, all_topics, user=user, item=item, value=value, membership=membership)
+    twice = found.repeated()
+    if twice is None:
+        return found
     if duplicates == "error":
-        twice = found.repeated()
-        if twice is None:
-            return found
         raise ValueError(
             f"{table.path}, line {table.line(twice)}: user {users[user[twice]]!r} has item "
             f"{items[item[twice]]!r} already"
@@ -209,6 +239,11 @@ def _codes(column: pl.Series) -> tuple[list[Any], np.ndarray]:
     if column.dtype == pl.String:
         names = column.unique().sort()
         return names.to_list(), column.cast(pl.Enum(names)).to_physical().cast(pl.Int32).to_numpy()
+    if column.dtype == pl.Categorical:
+        _, first, codes = np.unique(column.to_physical().to_numpy(), return_index=True, return_inverse=True)
+        found = column.gather(first).cast(pl.String).to_list()
+        order = sorted(range(len(found)), key=found.__getitem__)
+        return [found[at] for at in order], np.argsort(order).astype(np.int32)[codes]
     values = column.to_numpy()
     if not values.size:
         return [], np.empty(0, dtype=np.int32)

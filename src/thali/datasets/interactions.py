@@ -205,7 +205,7 @@ class Interactions:
 
 def memberships(topics: Sequence[Iterable[Hashable]]) -> tuple[list[Hashable], sp.csr_array]:
     """The names of all topics, ascending, and G (items, topics), from the topics of each item; none is allowed."""
-    sets = [set(checks.sequence("topics of an item", list(names))) for names in topics]
+    sets = [set(_topics(names)) for names in topics]
     names = _sorted(set().union(*sets))
     at = {name: j for j, name in enumerate(names)}
     columns = [sorted(at[name] for name in of_item) for of_item in sets]
@@ -213,6 +213,12 @@ def memberships(topics: Sequence[Iterable[Hashable]]) -> tuple[list[Hashable], s
     indices = np.array([j for row in columns for j in row], dtype=np.int32)
     data = np.ones(len(indices), dtype=bool)
     return names, sp.csr_array((data, indices, indptr), shape=(len(sets), len(names)))
+
+
+def _topics(names: Iterable[Hashable]) -> Iterable[Hashable]:
+    if isinstance(names, str | bytes):  # its letters are no topics
+        raise TypeError(f"topics of an item must be a list, got {names!r}")
+    return names
 
 
 def _most(codes: NDArray[np.int32], weights: Any, size: int, name: str, wanted: int | None) -> Integers:

@@ -46,7 +46,7 @@ def movielens_32m(root: str | Path | None = None) -> Interactions:
 
 
 def movielens(folder: str | Path) -> Interactions:
-    """Any MovieLens folder, by the files in it: ``u.data``, ``ratings.dat`` (with or without the time) or ``ratings.csv``.
+    """Any MovieLens folder, by the files in it: ``u.data``, ``ratings.dat`` (with or without time) or ``ratings.csv``.
 
     Films are named by their MovieLens numbers. A film rated twice by one user, one that is not in the list of films, or
     stars outside 0.5..5 are errors that name file and line; a film without genres is kept, without topics.
@@ -89,6 +89,8 @@ def _films(table: Table) -> dict[int, list[str]]:
 def _films_100k(folder: Path) -> dict[int, list[str]]:
     """Genres by film, from u.genre (name|number) and u.item, whose last fields are a flag for each genre."""
     genres = [line.split("|")[0] for line in (folder / "u.genre").read_text("latin-1").splitlines() if line.strip()]
+    if not genres:
+        raise ValueError(f"{folder / 'u.genre'} is empty")
     films: dict[int, list[str]] = {}
     with (folder / "u.item").open(encoding="latin-1") as file:
         for line, text in enumerate(file, start=1):
@@ -96,7 +98,8 @@ def _films_100k(folder: Path) -> dict[int, list[str]]:
             flags = fields[-len(genres) :]
             if len(fields) < len(genres) + 2 or not set(flags) <= {"0", "1"}:
                 raise ValueError(
-                    f"{folder / 'u.item'}, line {line}: must end in {len(genres)} flags 0 or 1, got {text.strip()[-60:]!r}"
+                    f"{folder / 'u.item'}, line {line}: must end in {len(genres)} flags 0 or 1, "
+                    f"got {text.strip()[-60:]!r}"
                 )
             key = _number(folder / "u.item", line, fields[0])
             if key in films:

@@ -68,9 +68,14 @@ def _item_rows(path: Path, separator: str) -> Iterable[tuple[int, Any, Iterable[
         return
     pl = polars()
     frame = _columns(path, ("item", "topics"))
-    joined = frame["topics"].dtype != pl.List
+    kind = frame["topics"].dtype
+    listed = kind in (pl.List, pl.Array)
+    if not listed and kind not in (pl.String, pl.Categorical, pl.Enum, pl.Null):
+        raise ValueError(f"{path}: topics must be a column of text or of lists, got {kind}")
     for row, (name, topics) in enumerate(frame.with_columns(pl.col("item").cast(pl.String)).iter_rows(), start=1):
-        yield row, name, (topics or "").split(separator) if joined else [str(topic) for topic in topics or ()]
+        if listed and None in (topics or ()):
+            raise ValueError(f"{path}, row {row}: a topic must not be empty, got {topics}")
+        yield row, name, [str(topic) for topic in topics or ()] if listed else (topics or "").split(separator)
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,11 @@ class _Parquet:
             pl.col("user").cast(pl.String), pl.col("item").cast(pl.String), pl.col("value").cast(pl.Float64)
         )
         bad = frame.select(
-            (pl.col("user").is_null() | pl.col("item").is_null() | ~pl.col("value").is_finite().fill_null(False))
+            (
+                (pl.col("user").fill_null("") == "")
+                | (pl.col("item").fill_null("") == "")
+                | ~pl.col("value").is_finite().fill_null(False)
+            )
             .arg_true()
             .first()
         ).item()
@@ -110,14 +119,14 @@ def _columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
     if not path.exists():
         raise FileNotFoundError(f"{path} is not there")
     try:
-        lazy = pl.scan_parquet(path)
+        lazy = pl.scan_parquet(path, glob=False)
         found = lazy.collect_schema().names()
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"{path} is not a Parquet file: {error}") from error
     for name in names:
         if name not in found:
             raise ValueError(f"{path} must have a column {name!r}, got {found}")
-    return lazy.select(names).collect()
+    return lazy.select(names).collect()  # type: ignore[no-any-return]
 
 
 def _whole(column: pl.Series) -> bool:

@@ -70,7 +70,7 @@ class Policy(ABC):
         rng, for policies that sample: a seed, a generator, or one generator for each user, so that a user in a batch
         gets what they would get alone. Others do not use it.
         """
-        self._check(state)
+        self.check(state)
         lists = self.choose(state, generators(f"rng of {self.name}", rng, state.users) if self.samples else None)
         return checks.item_lists(f"lists chosen by {self.name}", lists, state.users, self.catalog.L, self.K)
 
@@ -80,7 +80,7 @@ class Policy(ABC):
         gains: those of :meth:`gains` when the lists were shown; computed from the catalogue of now if not given. If
         anything is refused, nothing is learned.
         """
-        self._check(state)
+        self.check(state)
         lists = checks.item_lists("lists", lists, state.users, self.catalog.L, self.K)
         clicks = checks.click_matrix("clicks", clicks, *lists.shape)
         if gains is None:
@@ -103,7 +103,8 @@ class Policy(ABC):
     def _part(self, array: NDArray[Any]) -> tuple[Any, ...]:
         return (array.dtype, array.ndim) if self.grows else (array.dtype, array.shape[1:])
 
-    def _check(self, state: State) -> None:
+    def check(self, state: State) -> None:
+        """An error unless the state is of this learner, with its settings and shapes."""
         if not isinstance(state, State):
             raise TypeError(f"state of {self.name} must come from init or load_state, got {type(state).__name__}")
         settings, parts = self._form

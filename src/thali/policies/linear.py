@@ -130,12 +130,15 @@ class LinearPolicy(Policy):
 
     def estimate(self, state: State) -> Floats:
         """θ̄ = σ⁻²M⁻¹B (users, d), Algorithm 1, line 4."""
-        self._check(state)
+        self.check(state)
         return np.asarray(state.solution * self.sigma**-2)
 
     def optimism(self, state: State) -> Floats:
         """α of each user now (users,)."""
-        self._check(state)
+        self.check(state)
+        return self._optimism(state)
+
+    def _optimism(self, state: State) -> Floats:
         if self.alpha == "theory":
             return self.theoretical_alpha(state)
         return np.full(state.users, self.alpha, dtype=np.float64)
@@ -152,9 +155,9 @@ class LinearPolicy(Policy):
         """Algorithm 1, lines 4-11. Deterministic: rng is not used."""
         return self.build(
             self.catalog,
-            self.estimate(state),
+            state.solution * self.sigma**-2,
             state.inverse,
-            self.optimism(state),
+            self._optimism(state),
             K=self.K,
             features=self.features,
             cap=self.cap,
