@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
+from urllib.error import HTTPError
 
 #: Seconds without an answer, after which the publisher counts as out of reach.
 TIMEOUT = 30.0
@@ -42,7 +43,7 @@ def _movielens(name: str, files: str, sha256: str, zipped: str | None = None) ->
 
 _DAT, _CSV, _TABLES = "ratings.dat and movies.dat", "ratings.csv and movies.csv", "interactions.csv and items.csv"
 
-#: By name. Each SHA-256 is the same in at least two independent public repositories; see docs/decisions.md.
+#: By name. Each SHA-256 is the same in at least two independent public repositories.
 ARCHIVES: Mapping[str, Archive] = {
     archive.name: archive
     for archive in (
@@ -164,6 +165,8 @@ def _chunks(address: str, by_hand: str) -> Iterator[bytes]:
         if promised is not None and came != int(promised):
             raise OSError(f"it ended after {came} of {promised} bytes")
     except (OSError, HTTPException) as error:
+        if isinstance(error, HTTPError):  # it is the answer, too
+            error.close()
         raise OSError(f"{address} could not be fetched: {error}. Get it in another way and {by_hand}") from error
 
 

@@ -25,8 +25,8 @@ Duplicates = Literal["error", "last", "sum"]
 class Table:
     """A file of one row a line: where its columns are, and what they hold.
 
-    columns: name → kind (a "name" is a text that comes many times, kept as a code), in the order of the file; of a file with a header, those wanted, in any order. Further
-    columns of the file are not read. An empty line is no row.
+    columns: name → kind, in the order of the file; of a file with a header, those wanted, in any order. Further
+    columns of the file are not read. A "name" is a text that comes many times, kept as a code. An empty line is no row.
     """
 
     path: Path
@@ -50,17 +50,16 @@ class Table:
             raise ValueError(f"{self.path} cannot be read: {error}") from error
         # Of text, "" is what a quoted empty field reads as.
         bad = [
-            ~frame[name].is_finite()
-            if kind == "number"
-            else frame[name] == ""
-            if kind == "text"
-            else frame[name].is_null()
+            (frame[name] == "" if kind != "number" else ~frame[name].is_finite()).any()
             for name, kind in self.columns.items()
+            if kind != "whole"
         ]
-        if any(frame.null_count().row(0)) or any(column.any() for column in bad):
+        if any(frame.null_count().row(0)) or any(bad):
             self._complain()
             # No line is bad, so what is missing are empty lines.
             frame = frame.filter(~polars().all_horizontal(polars().all().is_null()))
+            if any(frame.null_count().row(0)):
+                raise ValueError(f"{self.path} has an empty field")
         return frame
 
     def _scan(self) -> pl.DataFrame:
@@ -100,14 +99,24 @@ class Table:
             wanted = [pl.col(name) for name in names]
         else:
             wanted = [pl.col(place).alias(name) for place, name in places.items()]
-        return lazy.select(wanted).collect()  # type: ignore[no-any-return]
+        between = [f"column_{1 + step * at + gap}" for at in range(len(names) - 1) for gap in range(1, step)]
+        if between:  # of a:x:b they are not empty
+            wanted.append(pl.any_horizontal(pl.col(between).is_not_null()).alias("between"))
+        frame = lazy.select(wanted).collect()
+        if between and frame["between"].any():
+            self._complain()
+            raise ValueError(f"{self.path} must have fields divided by {self.separator!r}")
+        return frame.select(names)  # type: ignore[no-any-return]
 
     @property
     def _codec(self) -> str:
         return "utf-8" if self.encoding == "utf8" else self.encoding
 
-    def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Number of the line and fields as text, in the order of columns: the slow and exact road."""
+    def rows(self, *, exact: bool = True) -> Iterator[tuple[int, list[str]]]:
+        """Number of the line and fields as text, in the order of columns: the slow and exact road.
+
+        Exact: a line with more fields than the first is an error; ``read`` sees that only if it reads all columns.
+        """
         order, width = list(range(len(self.columns))), 0
         for number, row in self._lines():
             text = self.separator.join(row)
@@ -123,7 +132,7 @@ class Table:
                             raise ValueError(f"{self.path} must have a column {name!r} in its first line, got {row}")
                     order = [row.index(name) for name in self.columns]
                     continue
-            if not max(order) < len(row) <= width:
+            if len(row) <= max(order) or (exact and len(row) > width):
                 fields = f"{width}" if width <= max(order) + 1 else f"{max(order) + 1} to {width}"
                 raise ValueError(
                     f"{self.path}, line {number}: must have {fields} fields divided by {self.separator!r}, "
@@ -150,7 +159,7 @@ class Table:
 
     def line(self, row: int) -> int:
         """The number of the line of this row, from 0."""
-        for at, (number, _) in enumerate(self.rows()):
+        for at, (number, _) in enumerate(self.rows(exact=False)):
             if at == row:
                 return number
         raise AssertionError("a row that was read has a line")
@@ -160,7 +169,12 @@ class Table:
         for number, row in self.rows():
             for (name, kind), text in zip(self.columns.items(), row, strict=True):
                 if not _fits(text, kind):
-                    rule = {"whole": "a whole number", "number": "a finite number", "text": "not empty"}[kind]
+                    rule = {
+                        "whole": "a whole number",
+                        "number": "a finite number",
+                        "text": "not empty",
+                        "name": "not empty",
+                    }[kind]
                     raise ValueError(f"{self.path}, line {number}: {name} must be {rule}, got {text!r}")
 
 
@@ -239,11 +253,13 @@ def _codes(column: pl.Series) -> tuple[list[Any], np.ndarray]:
     if column.dtype == pl.String:
         names = column.unique().sort()
         return names.to_list(), column.cast(pl.Enum(names)).to_physical().cast(pl.Int32).to_numpy()
-    if column.dtype == pl.Categorical:
-        _, first, codes = np.unique(column.to_physical().to_numpy(), return_index=True, return_inverse=True)
-        found = column.gather(first).cast(pl.String).to_list()
-        order = sorted(range(len(found)), key=found.__getitem__)
-        return [found[at] for at in order], np.argsort(order).astype(np.int32)[codes]
+    if column.dtype == pl.Categorical and len(column):
+        once = column.unique()
+        order = once.cast(pl.String).arg_sort()
+        old = once.gather(order).to_physical().to_numpy()
+        new = np.zeros(int(old.max()) + 1, dtype=np.int32)
+        new[old] = np.arange(len(old), dtype=np.int32)
+        return once.gather(order).cast(pl.String).to_list(), new[column.to_physical().to_numpy()]
     values = column.to_numpy()
     if not values.size:
         return [], np.empty(0, dtype=np.int32)

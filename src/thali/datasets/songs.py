@@ -89,7 +89,7 @@ def taste_profile(root: str | Path | None = None, topics: Literal["lastfm", "tag
     topics: "lastfm", the tags in ``lastfm_tags.db`` that name a genre (GENRES) and have a weight of at least
         LEAST_WEIGHT; or "tagtraum", the one or two genres of a track in ``msd_tagtraum_cd2.cls`` (else ``…_cd2c.cls``).
 
-    Cost: about a minute; memory of about the size of the triplets' file.
+    Cost: one to three minutes, and memory of about twice the triplets' file.
 
     """
     if topics not in ("lastfm", "tagtraum"):

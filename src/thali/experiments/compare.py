@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from thali.experiments.problems import Problem
+from thali.experiments.settings import PAPER
 from thali.policies import POLICIES, LinearPolicy, Policy
 from thali.simulate import Run, simulate
-
-#: The paper's algorithms, in its order.
-PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,16 @@ from thali.clicks import DiverseCascade
 
 @dataclass(frozen=True)
 class Problem:
-    """A catalogue, people who click by the diverse cascade model on it, and the length of their lists."""
+    """The learner's catalogue, people who click by the diverse cascade model, and the length of their lists.
+
+    people: their names, where they have any.
+    """
 
     name: str
     catalog: Catalog
     model: DiverseCascade
     K: int
+    people: tuple[str, ...] | None = None
 
 
 def synthetic(users: int = 1) -> Problem:

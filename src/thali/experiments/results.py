@@ -1,0 +1,160 @@
+"""Stored rows, read back as curves: what claims, figures and report are made of."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thali.experiments.runner import Store
+from thali.types import Floats, Integers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: The columns of rows that say how diverse a list was, with their names for people.
+DIVERSITY = {
+    "topic_coverage": "topic coverage",
+    "intra_list_distance": "intra-list distance",
+    "topic_entropy": "topic entropy",
+    "err_ia": "ERR-IA",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One policy at one setting on the people of an experiment; arrays are (people, points) unless said."""
+
+    experiment: str
+    policy: str
+    settings: str
+    steps: Integers
+    """(points,)."""
+    split: Integers
+    """(people,)."""
+    regret: Floats
+    clicks: Floats
+    best: Floats
+    """(people,): f of the list that regret is measured against."""
+    gamma: Floats
+    """(people,): Theorem 1's."""
+    lists: Any
+    """(people, points, K)."""
+    diversity: dict[str, Floats]
+
+    @property
+    def n(self) -> int:
+        """The number of steps."""
+        return int(self.steps[-1])
+
+    @property
+    def final(self) -> Floats:
+        """Regret at the end (people,)."""
+        return np.asarray(self.regret[:, -1])
+
+    def at(self, share: float) -> tuple[int, Floats]:
+        """The recorded step nearest this share of all, and regret there (people,)."""
+        point = int(np.argmin(np.abs(self.steps - share * self.n)))
+        return int(self.steps[point]), np.asarray(self.regret[:, point])
+
+
+class Results:
+    """All curves in a folder of results; of an experiment run at several scales, versions or seeds, the largest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows = _largest(Store(folder).rows())
+
+    @cached_property
+    def curves(self) -> dict[tuple[str, str, str], Curve]:
+        """By experiment, policy and settings."""
+        found = {}
+        for key, rows in self.rows.partition_by("experiment", "policy", "settings", as_dict=True).items():
+            found[key] = _curve(rows)
+        return found  # type: ignore[return-value]
+
+    @cached_property
+    def scales(self) -> dict[str, str]:
+        """The scale each experiment was run at."""
+        return dict(self.rows.select("experiment", "scale").unique().iter_rows())
+
+    @cached_property
+    def setups(self) -> dict[str, dict[str, float]]:
+        """What was noted of each data set when its experiments ran."""
+        return {path.stem: json.loads(path.read_text()) for path in sorted((self.folder / "setup").glob("*.json"))}
+
+    def experiments(self, prefix: str) -> list[str]:
+        """The names of those that begin so, by d and K."""
+        return sorted((name for name in self.scales if name.startswith(prefix)), key=cell)
+
+    def curve(self, experiment: str, policy: str, settings: str) -> Curve | None:
+        """The curve at these settings; a policy without any has one for all."""
+        return self.curves.get((experiment, policy, settings)) or self.curves.get((experiment, policy, ""))
+
+    def settings(self, experiment: str) -> list[str]:
+        """The settings it was run at; numbers first, ascending, then theory."""
+        found = {settings for name, _, settings in self.curves if name == experiment and settings}
+        return sorted(found, key=lambda text: [float(part) if _number(part) else np.inf for part in _values(text)])
+
+    def policies(self, experiment: str) -> list[str]:
+        """The policies it was run with."""
+        return list(dict.fromkeys(policy for name, policy, _ in self.curves if name == experiment))
+
+
+def cell(name: str) -> tuple[int, int]:
+    """D and K in an experiment's name; 0 where it has none."""
+    d, K = re.search(r"d(\d+)", name), re.search(r"K(\d+)", name)
+    return int(d[1]) if d else 0, int(K[1]) if K else 0
+
+
+def _values(settings: str) -> list[str]:
+    return [part.partition("=")[2] for part in settings.split()]
+
+
+def _number(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
+
+
+def _largest(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of each experiment the scale, version and seed with the most people and steps."""
+    import polars as pl
+
+    keys = ["experiment", "scale", "version", "seed"]
+    sizes = rows.group_by(keys).agg(
+        steps=pl.col("step").max(), people=pl.struct("split", "user").n_unique(), curves=pl.len()
+    )
+    best = sizes.sort(
+        ["steps", "people", "version", "curves", "seed"], descending=[True, True, True, True, False]
+    ).unique("experiment", keep="first", maintain_order=True)
+    return rows.join(best.select(keys), on=keys, how="semi", maintain_order="left")
+
+
+def _curve(rows: pl.DataFrame) -> Curve:
+    steps = rows["step"].unique().sort().to_numpy()
+    ordered = rows.sort("split", "user", "step")
+    points = len(steps)
+    people = ordered.height // points
+
+    def matrix(column: str) -> Any:
+        return ordered[column].to_numpy().reshape(people, points)
+
+    first = ordered.gather_every(points)
+    K = len(ordered["list"][0])
+    return Curve(
+        first["experiment"][0],
+        first["policy"][0],
+        first["settings"][0],
+        steps,
+        first["split"].to_numpy(),
+        matrix("regret"),
+        ordered["clicks"].cast(float).to_numpy().reshape(people, points),
+        first["best"].to_numpy(),
+        first["gamma"].to_numpy(),
+        ordered["list"].explode().to_numpy().reshape(people, points, K),
+        {name: matrix(name) for name in DIVERSITY},
+    )

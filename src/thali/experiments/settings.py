@@ -1,0 +1,167 @@
+"""The experiments, as data: what is run on which people, and at which optimism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from thali.policies.linear import DEFAULT_OPTIMISM
+
+#: The paper's algorithms, in its order.
+PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Optimism α ("theory": what each policy's own analysis asks) and learning rate σ of the linear policies."""
+
+    alpha: float | Literal["theory"]
+    sigma: float = 0.1
+
+    def __str__(self) -> str:
+        alpha = self.alpha if isinstance(self.alpha, str) else f"{self.alpha:g}"
+        return f"alpha={alpha} sigma={self.sigma:g}"
+
+
+#: The library's default, and the paper's.
+PRACTICAL, THEORY = Setting(DEFAULT_OPTIMISM / 0.1), Setting("theory")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One cell of a figure: policies at some settings, on people of one problem.
+
+    people are drawn in as many random splits of the data set's users as ``splits`` says, the same number from each; the
+    learner's weights come from the training half, the people from the test half ("train": both from quarters of the
+    training half, for choosing settings).
+    """
+
+    name: str
+    """group/cell."""
+    source: str
+    """Of :data:`thali.experiments.sources.SOURCES`, or "synthetic" or "generated"."""
+    d: int
+    K: int
+    steps: int = 20_000
+    users: int = 100
+    splits: int = 5
+    policies: tuple[str, ...] = PAPER
+    settings: tuple[Setting, ...] = (PRACTICAL, THEORY)
+    people: Literal["test", "train"] = "test"
+    small: dict[str, int] = field(default_factory=lambda: {"users": 20, "steps": 2000}, hash=False)
+    """What changes for a look in minutes instead of hours."""
+
+    @property
+    def group(self) -> str:
+        """The part of the name before the slash."""
+        return self.name.partition("/")[0]
+
+    def shrunk(self) -> Experiment:
+        """The same at the small scale."""
+        return replace(self, **self.small)
+
+
+def _cell(group: str, source: str, d: int, K: int, **changes: object) -> Experiment:
+    return Experiment(f"{group}/d{d}-K{K}", source, d, K, **changes)  # type: ignore[arg-type]
+
+
+_APPROXIMATION = [
+    Experiment(
+        f"approximation/K{K}", "movielens", 18, K, steps=1, policies=("Greedy",), settings=(), small={"users": 20}
+    )
+    for K in (1, 2, 3, 4)
+]
+_SYNTHETIC = [
+    Experiment("synthetic/20k", "synthetic", 3, 2, users=20, splits=1, small={}),
+    Experiment("synthetic/1M", "synthetic", 3, 2, 1_000_000, users=20, splits=1, small={"steps": 100_000, "users": 8}),
+]
+_MOVIELENS = [_cell("movielens", "movielens", d, K) for d in (5, 10, 18) for K in (4, 8, 12)]
+_SONGS = [_cell(group, group, d, 8) for group in ("songs", "songs-hetrec") for d in (10, 20, 30, 40)]
+_YELP = [_cell(group, group, 10, K) for group in ("yelp", "yelp-core40", "yelp-hin") for K in (4, 8, 12)]
+_GROWTH = [
+    Experiment(
+        f"theory/K{K}",
+        "generated",
+        10,
+        K,
+        users=20,
+        splits=4,
+        policies=("CascadeLSB",),
+        settings=(PRACTICAL, THEORY, Setting("theory", 1.0)),
+    )
+    for K in (1, 2, 4, 8, 16)
+]
+_OPTIMISM = [
+    Experiment(
+        f"optimism/{source}-d{d}-K{K}",
+        source,
+        d,
+        K,
+        users=50,
+        settings=tuple(Setting(a) for a in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, "theory")),  # type: ignore[arg-type]
+        small={"users": 10, "steps": 2000},
+    )
+    for source, d, K in (("movielens", 18, 12), ("songs-hetrec", 40, 8), ("yelp-core40", 10, 8))
+]
+_TUNING = [
+    Experiment(
+        f"tuning/{source}-d{d}-K{K}",
+        source,
+        d,
+        K,
+        users=20,
+        splits=1,
+        policies=("CascadeLSB",),
+        settings=tuple(Setting(a) for a in (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, "theory")),  # type: ignore[arg-type]
+        people="train",
+        small={"users": 4, "steps": 2000},
+    )
+    for source, d, K in (
+        ("movielens", 5, 4),
+        ("movielens", 10, 8),
+        ("movielens", 18, 12),
+        ("songs-hetrec", 10, 8),
+        ("songs-hetrec", 40, 8),
+        ("yelp-core40", 10, 4),
+        ("yelp-core40", 10, 12),
+        ("yelp-hin", 10, 4),
+        ("yelp-hin", 10, 12),
+    )
+]
+
+#: All of them, by name, in the paper's order.
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (*_APPROXIMATION, *_SYNTHETIC, *_MOVIELENS, *_SONGS, *_YELP, *_GROWTH, *_OPTIMISM, *_TUNING)
+}
+
+#: What each group of experiments shows.
+GROUPS: dict[str, str] = {
+    "approximation": "Table 1: greedy lists against the exact optimum",
+    "synthetic": "Figure 1: the synthetic problem",
+    "movielens": "Figure 2: films, MovieLens 1M",
+    "songs": "Figure 3: songs, Echo Nest Taste Profile",
+    "songs-hetrec": "Figure 3, stand-in: artists, HetRec 2011 Last.fm",
+    "yelp": "Figure 4: restaurants, Yelp Challenge",
+    "yelp-core40": "Figure 4, stand-in: restaurants, 40-core sample of Yelp",
+    "yelp-hin": "Figure 4, stand-in: restaurants, sparser sample of Yelp",
+    "theory": "Theorem 2: its bound, σ=1, growth with n and K",
+    "optimism": "At which α do the paper's claims hold?",
+    "tuning": "Which α by default? On training-half users only",
+}
+
+
+def chosen(names: list[str]) -> list[Experiment]:
+    """The experiments of these names, or of these groups; an error names what there is."""
+    found = []
+    for name in names:
+        if name in EXPERIMENTS:
+            found.append(EXPERIMENTS[name])
+        elif name in GROUPS:
+            found += [experiment for experiment in EXPERIMENTS.values() if experiment.group == name]
+        else:
+            raise ValueError(
+                f"experiment must be one of the groups {', '.join(GROUPS)}, or a name that 'thali experiments' "
+                f"lists, got {name!r}"
+            )
+    return list(dict.fromkeys(found))

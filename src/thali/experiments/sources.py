@@ -1,0 +1,109 @@
+"""Where an experiment's people and items come from: the paper's set-up on each data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from thali import datasets
+from thali.catalog import Catalog
+from thali.clicks import DiverseCascade
+from thali.datasets.estimation import preferences
+from thali.datasets.interactions import Interactions
+from thali.experiments.problems import Problem, generated, synthetic
+from thali.experiments.settings import Experiment
+from thali.randomness import stream
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set, and what of it the paper takes: 1000 users and 1000 items, attraction from a value on."""
+
+    title: str
+    load: Callable[[str | Path | None], Interactions]
+    at_least: float
+    by: Literal["count", "value"] = "count"
+
+
+#: The loaders behind the experiments on real data.
+SOURCES: dict[str, Source] = {
+    "movielens": Source("MovieLens 1M", datasets.movielens_1m, 5),
+    "songs": Source("Taste Profile", datasets.taste_profile, 5, "value"),
+    "songs-hetrec": Source("HetRec Last.fm", datasets.hetrec_lastfm, 5, "value"),
+    "yelp": Source("Yelp", datasets.yelp, 4),
+    "yelp-core40": Source("Yelp, 40-core", datasets.yelp_core40, 4),
+    "yelp-hin": Source("Yelp, sparser", datasets.yelp_hin, 4),
+}
+
+
+@lru_cache(maxsize=4)
+def selected(source: str, data: str | None) -> Interactions:
+    """The 1000 most active users and items of a source, attractive pairs only, all topics."""
+    entry = SOURCES[source]
+    return entry.load(data).most_active(users=1000, items=1000, by=entry.by).attracted(entry.at_least)
+
+
+def problem(experiment: Experiment, split: int, *, seed: int, data: str | None = None) -> Problem:
+    """The people of one split, with the learner's catalogue.
+
+    Everything follows from the experiment, the split and the seed; the people drawn are the same for every K, and for
+    every d as far as they have a θ* in those topics.
+    """
+    users = shares(experiment)[split]
+    if experiment.source == "synthetic":
+        return synthetic(users)
+    if experiment.source == "generated":
+        draw = int(stream(seed, "generated", split).integers(2**31))
+        return generated(200, experiment.d, experiment.K, top=0.2, users=users, seed=draw)
+    chosen = selected(experiment.source, data).top_topics(experiment.d)
+    train, test = chosen.split_users(int(stream(seed, "splits", split).integers(2**31)))
+    if experiment.people == "train":
+        train, test = train.split_users(int(stream(seed, "quarters", split).integers(2**31)))
+    theta = preferences(test)
+    order = stream(seed, "people", split).permutation(len(test.users))
+    drawn = [int(at) for at in order if theta[at].sum() > 0.0][:users]
+    if len(drawn) < users:
+        raise ValueError(
+            f"users of {experiment.name} must be at most the {len(drawn)} of a split who have a θ*, got {users}"
+        )
+    return Problem(
+        experiment.name,
+        Catalog.estimate(train),
+        DiverseCascade(Catalog.estimate(test), theta[drawn]),
+        experiment.K,
+        tuple(str(test.users[at]) for at in drawn),
+    )
+
+
+def setup(source: str, data: str | None) -> dict[str, float]:
+    """What the paper says of a data set as selected, in numbers, at d=10 topics.
+
+    density: the share of attractive pairs; median_weight: of w̄ above 0; gain_share: on the best lists of 12, what items
+    add where they stand, ⟨Δ(a|S), θ*⟩, over what they would add alone.
+    """
+    chosen = selected(source, data)
+    few = chosen.top_topics(10)
+    catalog, theta = Catalog.estimate(few), preferences(few)
+    model = DiverseCascade(catalog, theta[theta.sum(axis=1) > 0.0])
+    lists = model.best_lists(12)
+    alone = np.einsum("ukd,ud->uk", catalog.item_gains(lists), model.theta)
+    return {
+        "users": len(chosen.users),
+        "items": len(chosen.items),
+        "topics": len(chosen.topics),
+        "pairs": len(chosen),
+        "density": chosen.density,
+        "median_weight": float(np.median(catalog.weight)),
+        "gain_share": float(model.attraction(lists).sum() / alone.sum()),
+    }
+
+
+def shares(experiment: Experiment) -> list[int]:
+    """How many people each split has: as even as can be."""
+    parts = np.array_split(np.arange(experiment.users), experiment.splits)
+    return [len(part) for part in parts if len(part)]
