@@ -3,7 +3,7 @@ import pytest
 
 import reference
 import thali
-from instances import weights
+from instances import EpsilonGreedy, weights
 
 rng = np.random.default_rng(1)
 W = weights("sparse", 15, 4, rng)
@@ -134,6 +134,83 @@ def test_mistakes_of_ones_own_policy_and_model_are_named():
 
     with pytest.raises(ValueError, match="attraction of Eager must be from 0 to 1"):
         thali.simulate(policy, Eager(catalog, theta), steps=5)
+
+
+class Late(thali.DiverseCascade):
+    """Responds in a way of its own: clicks on the last item that attracts."""
+
+    def respond(self, lists, luck):
+        return super().respond(np.asarray(lists)[:, ::-1], luck)[:, ::-1]
+
+
+class Halved(thali.LinearSubmodular):
+    """Counts a click as half."""
+
+    def click_probability(self, lists):
+        return super().click_probability(lists) / 2
+
+
+class Tired(thali.LinearSubmodular):
+    """Examines in a way of its own: every other position."""
+
+    def examination(self, lists):
+        return super().examination(lists) * (np.arange(np.shape(lists)[1]) % 2 == 0)
+
+
+MODELS = {
+    "Cascade": thali.Cascade(rng.random((5, 15)) * 0.6),
+    "DiverseCascade": model,
+    "LinearSubmodular": thali.LinearSubmodular(thali.Catalog(W, coverage="max"), theta),
+    "own respond": Late(catalog, theta),
+    "own click_probability": Halved(catalog, theta),
+    "own examination": Tired(catalog, theta),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_outcome_is_respond_and_click_probability_to_the_last_bit(name):
+    generator, people = np.random.default_rng(8), MODELS[name]
+    several = 0
+    for K in [1, 2, 3, 8, 15] * 10:
+        lists = np.array([generator.permutation(15)[:K] for _ in range(5)])
+        luck = generator.random((5, K)) * generator.choice([0.3, 1.0])
+        before = luck.copy()
+        clicks, value = people.outcome(lists, luck)
+        assert clicks.dtype == bool
+        np.testing.assert_array_equal(clicks, people.respond(lists, luck))
+        np.testing.assert_array_equal(value, people.click_probability(lists))
+        np.testing.assert_array_equal(luck, before)
+        several += (clicks.sum(axis=1) > 1).sum()
+    assert (several > 0) == (not people.leaves)
+
+
+def plain_road(policy):
+    """The same policy with a recommend and an update of its own, which only call ours."""
+
+    class Recommends(policy):
+        def recommend(self, state, rng=None):
+            return super().recommend(state, rng)
+
+    class Updates(policy):
+        def update(self, state, lists, clicks, gains=None):
+            super().update(state, lists, clicks, gains)
+
+    return Recommends, Updates
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("learner", [*thali.POLICIES.values(), EpsilonGreedy], ids=lambda learner: learner.__name__)
+def test_the_short_road_of_a_step_leads_where_the_plain_one_does_to_the_last_bit(learner, name):
+    short, *plain = (
+        thali.simulate(kind(catalog, 6), MODELS[name], steps=40, seed=9, points=range(1, 41))
+        for kind in (learner, *plain_road(learner))
+    )
+    assert short.clicks[:, -1].sum() > 0
+    for run in plain:
+        for field in ("steps", "regret", "clicks", "lists", "best", "last_loss"):
+            np.testing.assert_array_equal(getattr(run, field), getattr(short, field))
+        for array, expected in zip(run.state.arrays.values(), short.state.arrays.values(), strict=True):
+            np.testing.assert_array_equal(array, expected)
 
 
 def test_progress_is_told():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 try:
     import typer
@@ -13,7 +13,21 @@ except ImportError:  # the commands are part of the lab
     sys.exit("The command thali needs the extra 'lab': in a clone of thali, pip install '.[lab]'")
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from thali.experiments.claims import Finding
     from thali.experiments.compare import Summary
+    from thali.experiments.results import Results
+    from thali.experiments.settings import Experiment
+
+Data = Annotated[
+    Path | None,
+    typer.Option(help="The folder that holds the data sets (ml-1m/, ...); $THALI_DATA, else fetched, by default."),
+]
+Out = Annotated[Path, typer.Option(help="The folder of results: rows, figures, report.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes on this machine; one a core by default.")]
+Cluster = Annotated[str | None, typer.Option(help="The scheduler of a Dask cluster, such as tcp://host:8786.")]
+Seed = Annotated[int, typer.Option(min=0, help="From which splits, people and luck follow.")]
 
 app = typer.Typer(
     name="thali",
@@ -28,7 +42,7 @@ def main() -> None:
     """Entry point; a wrong setting is a sentence, not a traceback."""
     try:
         app()
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, RuntimeError, ModuleNotFoundError) as error:
         sys.exit(f"thali: {error}")
 
 
@@ -88,6 +102,267 @@ def demo(
     console.print(_table([summarize(name, run) for name, run in runs.items()]))
     regret_figure(runs, out, f"The paper's synthetic problem, {seeds} seeds")
     console.print(f"Figure: {out}")
+
+
+@app.command()
+def reproduce(
+    groups: Annotated[
+        list[str] | None, typer.Argument(help="Groups or names of 'thali experiments'; all if none.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="At the paper's scale: hours instead of minutes.")] = False,
+    data: Data = None,
+    out: Out = Path("results"),
+    workers: Workers = None,
+    cluster: Cluster = None,
+    seed: Seed = 0,
+) -> None:
+    """Run the paper's experiments and judge its claims. Stop with Ctrl-C and run again to go on where it stopped."""
+    from rich.console import Console
+
+    from thali.experiments.report import build
+    from thali.experiments.settings import GROUPS, chosen
+    from thali.experiments.sources import available
+
+    console = Console()
+    experiments = chosen(groups or [group for group in GROUPS if group != "tuning"])
+    kept, missing = available(experiments, None if data is None else str(data))
+    for reason in missing:
+        console.print(f"[yellow]left out[/]: {reason}", soft_wrap=True)
+    if not kept:
+        raise ValueError("nothing to run: the data sets asked for are not there")
+    _perform(kept if full else [experiment.shrunk() for experiment in kept], data, out, workers, cluster, seed, console)
+    console.print("Drawing figures and report ...")
+    report = build(out)
+    console.print(_ledger(report.findings))
+    console.print(f"Report: {report.page}; figures: {out / 'figures'}; rows: {out / 'rows'}", soft_wrap=True)
+
+
+@app.command()
+def experiments() -> None:
+    """What experiments there are, as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from thali.experiments.report import described
+    from thali.experiments.settings import EXPERIMENTS, GROUPS
+
+    table = Table(caption="\n".join(f"{group}: {told}" for group, told in GROUPS.items()), caption_justify="left")
+    for name in ("name", "data set", "d", "K", "steps", "people", "policies", "settings"):
+        table.add_column(name, justify="right" if name in ("d", "K", "steps") else "left")
+    for name in EXPERIMENTS:
+        table.add_row(*described(name))
+    Console().print(table)
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="An experiment, as 'thali experiments' lists it.")],
+    users: Annotated[int | None, typer.Option(min=1, help="People.")] = None,
+    steps: Annotated[int | None, typer.Option(min=2, help="Lists shown to each person.")] = None,
+    splits: Annotated[int | None, typer.Option(min=1, help="Random splits of the users into halves.")] = None,
+    policies: Annotated[str | None, typer.Option(help="Policies, divided by commas.")] = None,
+    alpha: Annotated[str | None, typer.Option(help="Optimism α: numbers or 'theory', divided by commas.")] = None,
+    sigma: Annotated[str, typer.Option(help="Learning rate σ, with --alpha: numbers divided by commas.")] = "0.1",
+    data: Data = None,
+    out: Out = Path("results"),
+    workers: Workers = None,
+    cluster: Cluster = None,
+    seed: Seed = 0,
+) -> None:
+    """Run one experiment, as it is or changed; a table of regret, clicks and diversity, and its rows as Parquet."""
+    from rich.console import Console
+
+    console = Console()
+    experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
+    found = _perform([experiment], data, out, workers, cluster, seed, console)
+    console.print(_outcomes(found, [experiment.name]))
+    console.print(f"Rows: {out / 'rows' / experiment.name}; figures: thali report {out}", soft_wrap=True)
+
+
+@app.command()
+def sweep(
+    name: Annotated[str, typer.Argument(help="An experiment, as 'thali experiments' lists it.")],
+    alpha: Annotated[str, typer.Option(help="Optimism α: numbers or 'theory', divided by commas.")],
+    sigma: Annotated[str, typer.Option(help="Learning rates σ, divided by commas.")] = "0.1",
+    policies: Annotated[str, typer.Option(help="Policies, divided by commas.")] = "CascadeLSB",
+    users: Annotated[int | None, typer.Option(min=1, help="People.")] = None,
+    steps: Annotated[int | None, typer.Option(min=2, help="Lists shown to each person.")] = None,
+    splits: Annotated[int | None, typer.Option(min=1, help="Random splits of the users into halves.")] = None,
+    data: Data = None,
+    out: Out = Path("results/sweep"),
+    workers: Workers = None,
+    cluster: Cluster = None,
+    seed: Seed = 0,
+) -> None:
+    """Final regret over a grid of α and σ: a table and a figure. A tenth of the experiment's steps if not given."""
+    from rich.console import Console
+
+    from thali.experiments.figures import sweep as draw
+    from thali.experiments.settings import chosen
+
+    console = Console()
+    steps = steps or max(2, chosen([name])[0].steps // 10)
+    experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
+    found = _perform([experiment], data, out, workers, cluster, seed, console)
+    for policy in experiment.policies:
+        console.print(_swept(found, experiment, policy))
+    console.print(f"Figure: {draw(found, experiment.name, out / 'figures')}", soft_wrap=True)
+
+
+@app.command()
+def report(folder: Annotated[Path, typer.Argument(help="A folder of results, from reproduce, run or sweep.")]) -> None:
+    """Rebuild figures, ledger and report.html from stored rows."""
+    from rich.console import Console
+
+    from thali.experiments.report import build
+
+    console = Console()
+    made = build(folder)
+    console.print(_ledger(made.findings))
+    console.print(f"Report: {made.page}; {len(made.pictures)} figures in {folder / 'figures'}", soft_wrap=True)
+
+
+def _changed(
+    name: str,
+    users: int | None,
+    steps: int | None,
+    splits: int | None,
+    policies: str | None,
+    alpha: str | None,
+    sigma: str,
+) -> Experiment:
+    """An experiment with what was asked for changed."""
+    from dataclasses import replace
+
+    from thali.experiments.report import setting_of
+    from thali.experiments.settings import EXPERIMENTS
+
+    if name not in EXPERIMENTS:
+        raise ValueError(f"experiment must be a name that 'thali experiments' lists, got {name!r}")
+    asked = EXPERIMENTS[name]
+    if users is not None:
+        asked = replace(asked, users=users, splits=min(asked.splits, users))
+    if splits is not None:
+        asked = replace(asked, splits=splits)
+    if asked.splits > asked.users:
+        raise ValueError(f"splits must be at most the {asked.users} people, got {asked.splits}")
+    if steps is not None:
+        asked = replace(asked, steps=steps)
+    if policies is not None:
+        asked = replace(asked, policies=tuple(part.strip() for part in policies.split(",")))
+    if alpha is not None:
+        settings = [setting_of(a.strip(), s.strip()) for s in sigma.split(",") for a in alpha.split(",")]
+        asked = replace(asked, settings=tuple(dict.fromkeys(settings)))
+    return asked
+
+
+def _perform(
+    experiments: Sequence[Experiment],
+    data: Path | None,
+    out: Path,
+    workers: int | None,
+    cluster: str | None,
+    seed: int,
+    console: Any,
+) -> Results:
+    """Run what is not stored yet, with a bar; the results."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from thali.experiments import runner
+    from thali.experiments.results import Results
+
+    columns = (
+        TextColumn("{task.description:40}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+    )
+    try:
+        with (
+            runner.cluster(cluster) if cluster is not None else runner.processes(workers) as executor,
+            Progress(*columns, console=console, speed_estimate_period=300.0) as bars,
+        ):
+            bar = bars.add_task("starting", total=None)
+            runner.run(
+                experiments,
+                runner.Store(out),
+                executor,
+                seed=seed,
+                data=None if data is None else str(data),
+                progress=lambda done, total, last: bars.update(
+                    bar, completed=done, total=total, description=last or "starting"
+                ),
+            )
+    except KeyboardInterrupt:
+        console.print("Stopped. What was finished is stored: run the same command again to go on.")
+        raise typer.Exit(130) from None
+    return Results(out)
+
+
+def _ledger(findings: Sequence[Finding]) -> object:
+    """The ledger as a table for the terminal."""
+    from rich.table import Table
+
+    from thali.experiments.report import MARKS, data_label, label
+
+    colours = {"holds": "green", "does not hold": "red", "not decided": "yellow"}
+    table = Table(title="What the paper says, measured", show_lines=False)
+    for name in ("", "the paper says", "on", "at", "measured [95% interval]", "verdict"):
+        table.add_column(name)
+    for f in findings:
+        verdict = f"[{colours[f.verdict]}]{MARKS[f.verdict]} {f.verdict}[/]"
+        told = f.measured.replace("[", r"\[")
+        table.add_row(f.claim.number, f.claim.says, data_label(f.group), label(f.settings), told, verdict)
+    return table
+
+
+def _outcomes(results: Results, names: Sequence[str]) -> object:
+    """Final regret, clicks and diversity as a table for the terminal."""
+    from rich.table import Table
+
+    from thali.experiments.report import label, regrets
+    from thali.experiments.results import DIVERSITY
+
+    table = Table(title="; ".join(f"{name}: {results.scales[name]}" for name in names))
+    for heading in ("policy", "at", "final regret [95%]", "clicks a step", *DIVERSITY.values()):
+        table.add_column(heading, justify="left" if heading in ("policy", "at") else "right")
+    for group in dict.fromkeys(name.partition("/")[0] for name in names):
+        for name, settings, policy, regret, clicks, diverse in regrets(results, group):
+            if name in names:
+                numbers = [f"{regret:,.1f}".replace("[", r"\["), f"{clicks.value:.4f}"]
+                table.add_row(policy, label(settings), *numbers, *(f"{diverse[key].value:.3f}" for key in DIVERSITY))
+    return table
+
+
+def _swept(results: Results, experiment: Experiment, policy: str) -> object:
+    """Final regret by α and σ as a table for the terminal."""
+    from rich.table import Table
+
+    from thali.experiments.statistics import mean
+
+    table = Table(title=f"{policy} on {experiment.name}, {results.scales[experiment.name]}: final regret [95%]")
+    alphas = list(dict.fromkeys(setting.alpha for setting in experiment.settings))
+    sigmas = list(dict.fromkeys(setting.sigma for setting in experiment.settings))
+    table.add_column("α")
+    for sigma in sigmas:
+        table.add_column(f"σ = {sigma:g}", justify="right")
+    for alpha in alphas:
+        cells = []
+        for sigma in sigmas:
+            setting = next((s for s in experiment.settings if (s.alpha, s.sigma) == (alpha, sigma)), None)
+            curve = results.curve(experiment.name, policy, str(setting))
+            cells.append("" if curve is None else f"{mean(curve.final, curve.split):,.1f}".replace("[", r"\["))
+        table.add_row(str(alpha) if isinstance(alpha, str) else f"{alpha:g}", *cells)
+    return table
 
 
 def _alpha(text: str | None) -> float | str | None:

@@ -1,7 +1,7 @@
 """How diverse a list is: four measures, each (lists,) for lists (lists, K) on a catalogue.
 
-An item belongs to topic j where w̄(e,j) > 0. All take O(K·d) or O(K²·d) a list in NumPy: they are for the recorded points
-of a run, not for every step.
+An item belongs to topic j where w̄(e,j) > 0. All take O(K·d) or O(K²·d) a list in NumPy: they are for the recorded
+points of a run, not for every step.
 """
 
 from __future__ import annotations

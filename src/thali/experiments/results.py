@@ -76,7 +76,7 @@ class Results:
         found = {}
         for key, rows in self.rows.partition_by("experiment", "policy", "settings", as_dict=True).items():
             found[key] = _curve(rows)
-        return found  # type: ignore[return-value]
+        return found
 
     @cached_property
     def scales(self) -> dict[str, str]:

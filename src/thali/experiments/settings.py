@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from thali.policies.linear import DEFAULT_OPTIMISM
@@ -48,8 +48,8 @@ class Experiment:
     policies: tuple[str, ...] = PAPER
     settings: tuple[Setting, ...] = (PRACTICAL, THEORY)
     people: Literal["test", "train"] = "test"
-    small: dict[str, int] = field(default_factory=lambda: {"users": 20, "steps": 2000}, hash=False)
-    """What changes for a look in minutes instead of hours."""
+    small: tuple[int, int] = (20, 2000)
+    """People and steps for a look in minutes instead of hours."""
 
     @property
     def group(self) -> str:
@@ -58,26 +58,25 @@ class Experiment:
 
     def shrunk(self) -> Experiment:
         """The same at the small scale."""
-        return replace(self, **self.small)
+        users, steps = self.small
+        return replace(self, users=users, steps=steps)
 
 
-def _cell(group: str, source: str, d: int, K: int, **changes: object) -> Experiment:
-    return Experiment(f"{group}/d{d}-K{K}", source, d, K, **changes)  # type: ignore[arg-type]
+def _cell(group: str, d: int, K: int) -> Experiment:
+    return Experiment(f"{group}/d{d}-K{K}", group, d, K)
 
 
 _APPROXIMATION = [
-    Experiment(
-        f"approximation/K{K}", "movielens", 18, K, steps=1, policies=("Greedy",), settings=(), small={"users": 20}
-    )
+    Experiment(f"approximation/K{K}", "movielens", 18, K, steps=1, policies=("Greedy",), settings=(), small=(20, 1))
     for K in (1, 2, 3, 4)
 ]
 _SYNTHETIC = [
-    Experiment("synthetic/20k", "synthetic", 3, 2, users=20, splits=1, small={}),
-    Experiment("synthetic/1M", "synthetic", 3, 2, 1_000_000, users=20, splits=1, small={"steps": 100_000, "users": 8}),
+    Experiment("synthetic/20k", "synthetic", 3, 2, users=20, splits=1, small=(20, 20_000)),
+    Experiment("synthetic/1M", "synthetic", 3, 2, 1_000_000, users=20, splits=1, small=(8, 100_000)),
 ]
-_MOVIELENS = [_cell("movielens", "movielens", d, K) for d in (5, 10, 18) for K in (4, 8, 12)]
-_SONGS = [_cell(group, group, d, 8) for group in ("songs", "songs-hetrec") for d in (10, 20, 30, 40)]
-_YELP = [_cell(group, group, 10, K) for group in ("yelp", "yelp-core40", "yelp-hin") for K in (4, 8, 12)]
+_MOVIELENS = [_cell("movielens", d, K) for d in (5, 10, 18) for K in (4, 8, 12)]
+_SONGS = [_cell(group, d, 8) for group in ("songs", "songs-hetrec") for d in (10, 20, 30, 40)]
+_YELP = [_cell(group, 10, K) for group in ("yelp", "yelp-core40", "yelp-hin") for K in (4, 8, 12)]
 _GROWTH = [
     Experiment(
         f"theory/K{K}",
@@ -98,8 +97,8 @@ _OPTIMISM = [
         d,
         K,
         users=50,
-        settings=tuple(Setting(a) for a in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, "theory")),  # type: ignore[arg-type]
-        small={"users": 10, "steps": 2000},
+        settings=tuple(Setting(a) for a in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, "theory")),
+        small=(10, 2000),
     )
     for source, d, K in (("movielens", 18, 12), ("songs-hetrec", 40, 8), ("yelp-core40", 10, 8))
 ]
@@ -112,9 +111,9 @@ _TUNING = [
         users=20,
         splits=1,
         policies=("CascadeLSB",),
-        settings=tuple(Setting(a) for a in (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, "theory")),  # type: ignore[arg-type]
+        settings=tuple(Setting(a) for a in (0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, "theory")),
         people="train",
-        small={"users": 4, "steps": 2000},
+        small=(4, 2000),
     )
     for source, d, K in (
         ("movielens", 5, 4),

@@ -16,7 +16,7 @@ from thali.clicks import DiverseCascade
 from thali.datasets.estimation import preferences
 from thali.datasets.interactions import Interactions
 from thali.experiments.problems import Problem, generated, synthetic
-from thali.experiments.settings import Experiment
+from thali.experiments.settings import EXPERIMENTS, Experiment
 from thali.randomness import stream
 
 
@@ -78,6 +78,38 @@ def problem(experiment: Experiment, split: int, *, seed: int, data: str | None =
         experiment.K,
         tuple(str(test.users[at]) for at in drawn),
     )
+
+
+#: What runs instead of a data set that is not there.
+STAND_INS = {"songs": ("songs-hetrec",), "yelp": ("yelp-core40", "yelp-hin")}
+
+
+def available(experiments: list[Experiment], data: str | None) -> tuple[list[Experiment], list[str]]:
+    """The experiments whose data can be had, stand-ins in the place of those that cannot; and why not, in sentences."""
+    kept: list[Experiment] = []
+    missing: list[str] = []
+
+    def has(source: str) -> bool:
+        if source not in SOURCES:
+            return True
+        try:
+            selected(source, data)
+        except OSError as error:
+            missing.append(f"{source} ({error})")
+            return False
+        return True
+
+    there: dict[str, bool] = {}
+    for experiment in experiments:
+        source = experiment.source
+        if source not in there:
+            there[source] = has(source)
+            if not there[source] and experiment.group == source:
+                stand_ins = [name for name in STAND_INS.get(source, ()) if there.setdefault(name, has(name))]
+                kept += [e for e in EXPERIMENTS.values() if e.group in stand_ins]
+        if there[source]:
+            kept.append(experiment)
+    return list(dict.fromkeys(kept)), missing
 
 
 def setup(source: str, data: str | None) -> dict[str, float]:
