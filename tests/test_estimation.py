@@ -131,6 +131,12 @@ def test_most_active_counts_all_data_and_gives_ties_to_the_smaller_name(table, u
     agrees(data)
 
 
+def test_most_active_counts_items_before_users_are_left_out():
+    rows = [("a", 1, 1.0), ("a", 2, 1.0), ("a", 3, 1.0), ("b", 3, 1.0), ("c", 3, 1.0)]
+    data = Interactions.of(rows, {1: ["x"], 2: ["x"], 3: ["x"]}).most_active(users=1, items=1)
+    assert (data.users, data.items) == (("a",), (3,))  # to user a alone, items 1, 2 and 3 are alike
+
+
 @given(table=tables(), data=st.data())
 def test_top_topics_are_those_with_most_of_the_selected_items(table, data):
     """Twice, the second time with fewer items."""

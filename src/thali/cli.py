@@ -110,6 +110,7 @@ def reproduce(
         list[str] | None, typer.Argument(help="Groups or names of 'thali experiments'; all if none.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="At the paper's scale: hours instead of minutes.")] = False,
+    at: Annotated[str, typer.Option(help="The optimism: practical, theory, or all that the experiments have.")] = "all",
     data: Data = None,
     out: Out = Path("results"),
     workers: Workers = None,
@@ -120,11 +121,11 @@ def reproduce(
     from rich.console import Console
 
     from thali.experiments.report import build
-    from thali.experiments.settings import GROUPS, chosen
+    from thali.experiments.settings import GROUPS, at_setting, chosen
     from thali.experiments.sources import available
 
     console = Console()
-    experiments = chosen(groups or [group for group in GROUPS if group != "tuning"])
+    experiments = at_setting(chosen(groups or [group for group in GROUPS if group != "tuning"]), at)
     kept, missing = available(experiments, None if data is None else str(data))
     for reason in missing:
         console.print(f"[yellow]left out[/]: {reason}", soft_wrap=True)

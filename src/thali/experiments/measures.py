@@ -206,7 +206,7 @@ def learns(results: Results, prefix: str, settings: str) -> list[Check]:
     return found
 
 
-def greedy_ratio(low: float, high: float = 1.0, keep: Keep = lambda _: True) -> Measure:
+def greedy_ratio(low: float, keep: Keep = lambda _: True) -> Measure:
     """What greedy lists reach of the optimum, on average over people, for every K."""
 
     def measure(results: Results, prefix: str, settings: str) -> list[Check]:
@@ -216,7 +216,7 @@ def greedy_ratio(low: float, high: float = 1.0, keep: Keep = lambda _: True) -> 
             e = mean(shares, curve.split)
             # A share is at most 1, whatever the interval says.
             bounded = Estimate(e.value, e.low, min(1.0, e.high))
-            found.append(Check(f"{where} f(greedy)/f(best)", bounded, low, high + 1e-12))
+            found.append(Check(f"{where} f(greedy)/f(best)", bounded, low))
         return found
 
     return measure

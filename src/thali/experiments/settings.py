@@ -164,3 +164,12 @@ def chosen(names: list[str]) -> list[Experiment]:
                 f"lists, got {name!r}"
             )
     return list(dict.fromkeys(found))
+
+
+def at_setting(experiments: list[Experiment], at: str) -> list[Experiment]:
+    """The same, at the practical α or that of theory only, unless at is "all"."""
+    wanted = {"practical": (PRACTICAL,), "theory": (THEORY,), "all": None}
+    if at not in wanted:
+        raise ValueError(f"at must be one of {', '.join(wanted)}, got {at!r}")
+    only = wanted[at]
+    return experiments if only is None else [replace(e, settings=only if e.settings else ()) for e in experiments]

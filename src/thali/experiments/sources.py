@@ -113,13 +113,13 @@ def available(experiments: list[Experiment], data: str | None) -> tuple[list[Exp
 
 
 def setup(source: str, data: str | None) -> dict[str, float]:
-    """What the paper says of a data set as selected, in numbers, at d=10 topics.
+    """What the paper says of a data set as selected, in numbers, at d=10 topics (or all, if fewer).
 
     density: the share of attractive pairs; median_weight: of w̄ above 0; gain_share: on the best lists of 12, what items
     add where they stand, ⟨Δ(a|S), θ*⟩, over what they would add alone.
     """
     chosen = selected(source, data)
-    few = chosen.top_topics(10)
+    few = chosen.top_topics(min(10, len(chosen.topics)))
     catalog, theta = Catalog.estimate(few), preferences(few)
     model = DiverseCascade(catalog, theta[theta.sum(axis=1) > 0.0])
     lists = model.best_lists(12)
