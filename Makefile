@@ -1,5 +1,5 @@
 # The commands of README, docs and CI. Each makes its own environment in .venv where that is missing or out of date.
-.PHONY: help demo picture test test-slow check format bench alpha theory clean
+.PHONY: help demo picture reproduce test test-slow check format bench alpha theory clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -31,6 +31,9 @@ demo: .venv/lab ## the paper's synthetic experiment, end to end
 
 picture: .venv/lab ## redraw the README's picture
 	@$(BIN)/thali demo --out docs/demo.png
+
+reproduce: .venv/lab ## the paper's experiments at a small scale, and a report
+	@$(BIN)/thali reproduce
 
 test: .venv/dev ## the tests every newcomer runs
 	$(BIN)/python -m pytest -m "not slow"

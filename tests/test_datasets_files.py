@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sqlite3
+import subprocess
 import sys
 import threading
 import zipfile
@@ -14,6 +15,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -652,3 +654,47 @@ def test_yelp_tables_are_as_described(load, name, ratings, density):
     assert len(data) == ratings
     liked = data.most_active(users=1000, items=1000).attracted(at_least=4)
     assert liked.density == pytest.approx(density, abs=5e-5)
+
+
+@pytest.mark.slow
+def test_25_million_ratings_in_a_minute_and_4_gib(tmp_path):
+    """Loading, selection and estimation of a file of MovieLens 25M's size, in a process of its own."""
+    rows, users, films = 25_000_000, 160_000, 60_000
+    rng = np.random.default_rng(0)
+    # Popular films first, as in the real file; a user rates a film once.
+    pairs = np.unique(
+        rng.integers(0, users, rows + rows // 8) * films + (rng.random(rows + rows // 8) ** 3 * films).astype(np.int64)
+    )[:rows]
+    frame = pl.DataFrame(
+        {
+            "userId": (pairs // films + 1).astype(np.int32),
+            "movieId": (pairs % films + 1).astype(np.int32),
+            "rating": rng.integers(1, 11, len(pairs)) / 2.0,
+            "timestamp": np.full(len(pairs), 1_147_880_044),
+        }
+    )
+    frame.write_csv(tmp_path / "ratings.csv")
+    genres = [f"Genre {j:02d}" for j in range(20)]
+    lines = [f'{film + 1},"Film, the {film}th",{genres[film % 20]}|{genres[film * 7 % 19]}' for film in range(films)]
+    (tmp_path / "movies.csv").write_text("movieId,title,genres\n" + "\n".join(lines) + "\n")
+    assert len(pairs) > 0.99 * rows
+    del frame, pairs
+    script = (
+        "import resource, sys, time, thali\n"
+        "begin = time.perf_counter()\n"
+        "data = thali.datasets.movielens(sys.argv[1])\n"
+        "train, test = data.most_active(users=1000, items=1000).attracted(5).top_topics(18).split_users()\n"
+        "catalog, theta = thali.Catalog.estimate(train), thali.preferences(test)\n"
+        "wide = thali.Catalog.estimate(data.attracted(5)), thali.preferences(data.attracted(5))\n"
+        "took = time.perf_counter() - begin\n"
+        "print(len(data), catalog.L, took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    count, items, took, gib = map(float, done.stdout.split())
+    print(f"{count:,.0f} ratings: {took:.1f} s, {gib:.2f} GiB")
+    assert (count > 0.99 * rows, items) == (True, 1000)
+    assert took < 60.0
+    assert gib < 4.0

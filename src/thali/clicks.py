@@ -71,7 +71,7 @@ class ClickModel(ABC):
         if mine.respond is not ClickModel.respond or mine.click_probability is not ClickModel.click_probability:
             return self.respond(lists, luck), self.click_probability(lists)
         attraction = self._attracted(lists)
-        clicks = luck < attraction
+        clicks = checks.floats("luck", luck, attraction.shape, "(users, K)") < attraction
         value = np.empty(self.users)
         learn.outcome(attraction, clicks, self.leaves, value)
         return clicks, value

@@ -26,7 +26,7 @@ def topic_coverage(catalog: Catalog, lists: Any) -> Floats:
     array([0.375, 0.5  ])
 
     """
-    return np.asarray(catalog.gains(lists).sum(axis=1).mean(axis=1))
+    return _share(catalog.gains(lists).sum(axis=1).mean(axis=1))
 
 
 def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
@@ -46,7 +46,7 @@ def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
     size = np.sqrt(member.sum(axis=2))
     cosine = np.einsum("aid,ajd->aij", member, member) / np.maximum(1.0, size[:, :, None] * size[:, None, :])
     pairs = cosine.sum(axis=(1, 2)) - np.einsum("aii->a", cosine)
-    return np.asarray(1.0 - pairs / (K * (K - 1)))
+    return _share(1.0 - pairs / (K * (K - 1)))
 
 
 def topic_entropy(catalog: Catalog, lists: Any) -> Floats:
@@ -65,7 +65,7 @@ def topic_entropy(catalog: Catalog, lists: Any) -> Floats:
     votes = (member / np.maximum(1.0, member.sum(axis=2, keepdims=True))).sum(axis=1)
     share = votes / np.maximum(1e-300, votes.sum(axis=1, keepdims=True))
     terms = np.where(share > 0.0, share * np.log(np.where(share > 0.0, share, 1.0)), 0.0)
-    return np.asarray(np.abs(terms.sum(axis=1)) / np.log(catalog.d))
+    return _share(-terms.sum(axis=1) / np.log(catalog.d))
 
 
 def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
@@ -80,12 +80,19 @@ def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
     array([0.375, 0.4  ])
     """
     lists = checks.item_lists("lists", lists, None, catalog.L)
-    theta = checks.floats("theta", theta, (len(lists), catalog.d), "(lists, d)")
+    theta = checks.preferences("theta", theta, catalog.d)
+    if len(theta) != len(lists):
+        raise ValueError(f"theta must have a row for each of {len(lists)} lists, got {len(theta)}")
     weights = catalog.csr[lists.ravel()].toarray().reshape(*lists.shape, catalog.d)
     passed = np.cumprod(1.0 - weights, axis=1)
     before = np.concatenate([np.ones_like(passed[:, :1]), passed[:, :-1]], axis=1)
     rank = np.arange(1, lists.shape[1] + 1)[:, None]
     return np.asarray(np.einsum("ukd,ud->u", weights * before / rank, theta))
+
+
+def _share(values: Floats) -> Floats:
+    """Numbers that are from 0 to 1 but for rounding."""
+    return np.clip(values, 0.0, 1.0) + 0.0  # no negative zeros
 
 
 def _members(catalog: Catalog, lists: Any) -> Floats:

@@ -209,7 +209,7 @@ def collect(
     pl = polars()
     frame = table.read() if frame is None else frame
     user_name, item_name, value_name = frame.columns
-    value = frame[value_name].cast(pl.Float32).to_numpy()
+    value = frame[value_name].cast(pl.Float64).to_numpy()
     wrong = np.flatnonzero((value < lowest) | (value > highest) | ~np.isfinite(value))
     if wrong.size:
         raise ValueError(

@@ -57,7 +57,7 @@ class Interactions:
         *,
         user: NDArray[np.int32],
         item: NDArray[np.int32],
-        value: NDArray[np.float32],
+        value: NDArray[np.float64],
         membership: sp.csr_array,
     ) -> None:
         self.users, self.items, self.topics = tuple(users), tuple(items), tuple(topics)
@@ -69,6 +69,9 @@ class Interactions:
     def of(cls, rows: Iterable[tuple[Any, Any, float]], topics: Mapping[Any, Iterable[Hashable]]) -> Self:
         """From rows (user, item, value) in memory and the topics of each item; large files go through the loaders."""
         triples = list(rows)
+        for row in triples:
+            if not isinstance(row, tuple | list) or len(row) != 3 or not all(isinstance(x, Hashable) for x in row[:2]):
+                raise TypeError(f"rows must be (user, item, value), users and items by name, got {row!r}")
         users, items = _sorted({row[0] for row in triples}), _sorted(topics)
         user_at, item_at = {name: at for at, name in enumerate(users)}, {name: at for at, name in enumerate(items)}
         for who, what, value in triples:
@@ -82,7 +85,7 @@ class Interactions:
             names,
             user=np.array([user_at[row[0]] for row in triples], dtype=np.int32),
             item=np.array([item_at[row[1]] for row in triples], dtype=np.int32),
-            value=np.array([row[2] for row in triples], dtype=np.float32),
+            value=np.array([row[2] for row in triples], dtype=np.float64),
             membership=membership,
         )
         twice = found.repeated()
@@ -115,7 +118,7 @@ class Interactions:
         """
         if by not in ("count", "value"):
             raise ValueError(f"by of most_active must be 'count' or 'value', got {by!r}")
-        weights = None if by == "count" else self.value.astype(np.float64)
+        weights = None if by == "count" else self.value
         kept_users = _most(self.user, weights, len(self.users), "users of most_active", users)
         kept_items = _most(self.item, weights, len(self.items), "items of most_active", items)
         return self._take(kept_users, kept_items)
@@ -123,7 +126,7 @@ class Interactions:
     def attracted(self, at_least: float) -> Self:
         """Only the interactions of at least this value: the pairs with F(u, i) = 1. Users and items all stay."""
         at_least = checks.number("at_least of attracted", at_least, low=-np.inf)
-        keep = self.value >= np.float32(at_least)
+        keep = self.value >= at_least
         return self._with(user=self.user[keep], item=self.item[keep], value=self.value[keep])
 
     def top_topics(self, d: int) -> Self:
@@ -132,9 +135,8 @@ class Interactions:
         d = checks.integer("d of top_topics", d, low=1)
         if d > len(counts):
             raise ValueError(f"d of top_topics must be at most the {len(counts)} topics there are, got {d}")
-        # Names ascend only as loaded, so sort by name first.
-        by_name = sorted(range(len(counts)), key=lambda j: str(self.topics[j]))
-        order = sorted(by_name, key=lambda j: -counts[j])[:d]
+        at = {name: j for j, name in enumerate(self.topics)}
+        order = sorted((at[name] for name in _sorted(self.topics)), key=lambda j: -counts[j])[:d]
         chosen = sp.csr_array(self.membership[:, order])
         chosen.sort_indices()
         return self._with(topics=[self.topics[j] for j in order], membership=chosen)

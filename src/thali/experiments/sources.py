@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +34,7 @@ class Source:
 SOURCES: dict[str, Source] = {
     "movielens": Source("MovieLens 1M", datasets.movielens_1m, 5),
     "songs": Source("Taste Profile", datasets.taste_profile, 5, "value"),
+    "songs-tagtraum": Source("Taste Profile, genres", partial(datasets.taste_profile, topics="tagtraum"), 5, "value"),
     "songs-hetrec": Source("HetRec Last.fm", datasets.hetrec_lastfm, 5, "value"),
     "yelp": Source("Yelp", datasets.yelp, 4),
     "yelp-core40": Source("Yelp, 40-core", datasets.yelp_core40, 4),
@@ -86,30 +87,26 @@ STAND_INS = {"songs": ("songs-hetrec",), "yelp": ("yelp-core40", "yelp-hin")}
 
 def available(experiments: list[Experiment], data: str | None) -> tuple[list[Experiment], list[str]]:
     """The experiments whose data can be had, stand-ins in the place of those that cannot; and why not, in sentences."""
-    kept: list[Experiment] = []
-    missing: list[str] = []
+    why: dict[str, str | None] = {}
 
     def has(source: str) -> bool:
-        if source not in SOURCES:
-            return True
-        try:
-            selected(source, data)
-        except OSError as error:
-            missing.append(f"{source} ({error})")
-            return False
-        return True
+        if source not in why:
+            try:
+                why[source] = None
+                if source in SOURCES:
+                    selected(source, data)
+            except OSError as error:
+                why[source] = f"{source} ({error})"
+        return why[source] is None
 
-    there: dict[str, bool] = {}
+    kept: list[Experiment] = []
     for experiment in experiments:
-        source = experiment.source
-        if source not in there:
-            there[source] = has(source)
-            if not there[source] and experiment.group == source:
-                stand_ins = [name for name in STAND_INS.get(source, ()) if there.setdefault(name, has(name))]
-                kept += [e for e in EXPERIMENTS.values() if e.group in stand_ins]
-        if there[source]:
+        if has(experiment.source):
             kept.append(experiment)
-    return list(dict.fromkeys(kept)), missing
+        else:
+            stand_ins = [name for name in STAND_INS.get(experiment.group, ()) if has(name)]
+            kept += [other for other in EXPERIMENTS.values() if other.group in stand_ins]
+    return list(dict.fromkeys(kept)), [reason for reason in why.values() if reason is not None]
 
 
 def setup(source: str, data: str | None) -> dict[str, float]:
