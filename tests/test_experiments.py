@@ -264,6 +264,7 @@ def test_of_several_scales_the_largest_counts(data, tmp_path):
     large = replace(SMALL, steps=80)
     run([SMALL, large], Store(tmp_path), Inline(), data=data)
     assert set(Results(tmp_path).rows["step"].unique()) == set(range(1, 81))
+    assert set(Results(tmp_path, [SMALL], seed=0).rows["step"].unique()) == set(range(1, 61))
 
 
 def thali_command(*words, **options):
@@ -285,6 +286,21 @@ def test_run_sweep_and_report_from_the_command_line(data, tmp_path):
     assert "σ = 1" in swept.stdout
     assert thali_command("report", out).returncode == 0
     assert (tmp_path / "results" / "report.html").exists()
+
+
+def test_reproduce_judges_claims_and_says_what_is_left_out(data, tmp_path):
+    out = tmp_path / "results"
+    words = ("movielens/d5-K4", "songs", "yelp", "--data", data, "--out", str(out), "--workers", "1")
+    done = thali_command("reproduce", *words, env=os.environ | {"COLUMNS": "250"})
+    assert done.returncode == 0, done.stderr
+    for source in ("songs", "songs-hetrec", "yelp", "yelp-core40"):
+        assert f"left out: {source} (" in done.stdout
+    assert "CascadeLSB has the lowest regret for all d and K" in done.stdout
+    assert (out / "report.html").exists()
+    assert set(Store(out).rows()["experiment"]) == {"movielens/d5-K4"}
+    alone = thali_command("reproduce", "yelp", "--data", data, "--out", str(out))
+    assert alone.returncode == 1
+    assert "nothing to run" in alone.stderr
 
 
 @pytest.mark.parametrize(

@@ -195,14 +195,12 @@ def sweep(
     cluster: Cluster = None,
     seed: Seed = 0,
 ) -> None:
-    """Final regret over a grid of α and σ: a table and a figure. A tenth of the experiment's steps if not given."""
+    """Final regret over a grid of α and σ: a table and a figure."""
     from rich.console import Console
 
     from thali.experiments.figures import sweep as draw
-    from thali.experiments.settings import chosen
 
     console = Console()
-    steps = steps or max(2, chosen([name])[0].steps // 10)
     experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
     found = _perform([experiment], data, out, workers, cluster, seed, console)
     for policy in experiment.policies:
@@ -306,7 +304,7 @@ def _perform(
     except KeyboardInterrupt:
         console.print("Stopped. What was finished is stored: run the same command again to go on.")
         raise typer.Exit(130) from None
-    return Results(out)
+    return Results(out, experiments, seed=seed)
 
 
 def _ledger(findings: Sequence[Finding]) -> object:

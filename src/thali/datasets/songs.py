@@ -16,30 +16,21 @@ from thali.datasets.interactions import Interactions
 
 #: The tags of Last.fm that count as topics: those that name a genre, not a mood, a time, a place or a singer.
 GENRES = (
-    *("acid jazz", "alternative", "alternative metal", "alternative rock", "ambient", "americana", "bebop"),
-    *(
-        "black metal",
-        "bluegrass",
-        "blues",
-        "blues rock",
-        "bossa nova",
-        "breakbeat",
-        "britpop",
-        "celtic",
-        "classic rock",
-    ),
-    *("classical", "country", "dance", "dancehall", "death metal", "deep house", "disco", "doom metal", "downtempo"),
-    *("dream pop", "drum and bass", "dub", "dubstep", "electro", "electronic", "electronica", "electropop", "emo"),
-    *("experimental", "folk", "folk metal", "folk rock", "funk", "garage rock", "glam rock", "gospel", "gothic"),
-    *("gothic metal", "gothic rock", "grindcore", "grunge", "hard rock", "hardcore", "heavy metal", "hip-hop", "house"),
-    *("idm", "indie", "indie folk", "indie pop", "indie rock", "industrial", "industrial metal", "j-pop", "j-rock"),
-    *("jazz", "latin", "lounge", "math rock", "melodic death metal", "metal", "metalcore", "minimal", "new age"),
-    *("new wave", "noise", "nu metal", "opera", "pop", "pop punk", "pop rock", "post-grunge", "post-hardcore"),
-    *("post-punk", "post-rock", "power metal", "power pop", "progressive metal", "progressive rock", "psychedelic"),
-    *("psychedelic rock", "psytrance", "punk", "punk rock", "rap", "reggae", "rnb", "rock", "rockabilly", "salsa"),
-    *("samba", "screamo", "shoegaze", "singer-songwriter", "ska", "soft rock", "soul", "stoner rock", "surf", "swing"),
-    *("symphonic metal", "synthpop", "techno", "thrash metal", "trance", "trip-hop", "world"),
-)
+    "acid jazz", "alternative", "alternative metal", "alternative rock", "ambient", "americana", "bebop",
+    "black metal", "bluegrass", "blues", "blues rock", "bossa nova", "breakbeat", "britpop", "celtic",
+    "classic rock", "classical", "country", "dance", "dancehall", "death metal", "deep house", "disco",
+    "doom metal", "downtempo", "dream pop", "drum and bass", "dub", "dubstep", "electro", "electronic",
+    "electronica", "electropop", "emo", "experimental", "folk", "folk metal", "folk rock", "funk", "garage rock",
+    "glam rock", "gospel", "gothic", "gothic metal", "gothic rock", "grindcore", "grunge", "hard rock", "hardcore",
+    "heavy metal", "hip-hop", "house", "idm", "indie", "indie folk", "indie pop", "indie rock", "industrial",
+    "industrial metal", "j-pop", "j-rock", "jazz", "latin", "lounge", "math rock", "melodic death metal", "metal",
+    "metalcore", "minimal", "new age", "new wave", "noise", "nu metal", "opera", "pop", "pop punk", "pop rock",
+    "post-grunge", "post-hardcore", "post-punk", "post-rock", "power metal", "power pop", "progressive metal",
+    "progressive rock", "psychedelic", "psychedelic rock", "psytrance", "punk", "punk rock", "rap", "reggae", "rnb",
+    "rock", "rockabilly", "salsa", "samba", "screamo", "shoegaze", "singer-songwriter", "ska", "soft rock", "soul",
+    "stoner rock", "surf", "swing", "symphonic metal", "synthpop", "techno", "thrash metal", "trance", "trip-hop",
+    "world",
+)  # fmt: skip
 
 #: Other spellings of the same genre.
 SPELLINGS = {
@@ -89,7 +80,7 @@ def taste_profile(root: str | Path | None = None, topics: Literal["lastfm", "tag
     topics: "lastfm", the tags in ``lastfm_tags.db`` that name a genre (GENRES) and have a weight of at least
         LEAST_WEIGHT; or "tagtraum", the one or two genres of a track in ``msd_tagtraum_cd2.cls`` (else ``…_cd2c.cls``).
 
-    Cost: one to three minutes, and memory of about twice the triplets' file.
+    Cost: 6 million made-up triplets took 20 s and 1.6 GB; we could not try the publisher's 48 million.
 
     """
     if topics not in ("lastfm", "tagtraum"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thali.experiments.runner import Store
+from thali.experiments.settings import Experiment
 from thali.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -64,11 +66,20 @@ class Curve:
 
 
 class Results:
-    """All curves in a folder of results; of an experiment run at several scales, versions or seeds, the largest."""
+    """All curves in a folder of results; of an experiment run at several scales, versions or seeds, the largest.
 
-    def __init__(self, folder: Path) -> None:
+    only: just these experiments, at their own scale and with this seed.
+    """
+
+    def __init__(self, folder: Path, only: Sequence[Experiment] | None = None, *, seed: int | None = None) -> None:
+        import polars as pl
+
         self.folder = folder
-        self.rows = _largest(Store(folder).rows())
+        rows = Store(folder).rows()
+        if only is not None:
+            wanted = pl.DataFrame({"experiment": [e.name for e in only], "scale": [e.scale for e in only]})
+            rows = rows.join(wanted, on=["experiment", "scale"], how="semi").filter(pl.col("seed") == seed)
+        self.rows = _largest(rows)
 
     @cached_property
     def curves(self) -> dict[tuple[str, str, str], Curve]:

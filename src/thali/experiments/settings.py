@@ -56,6 +56,11 @@ class Experiment:
         """The part of the name before the slash."""
         return self.name.partition("/")[0]
 
+    @property
+    def scale(self) -> str:
+        """How large, in words: what tells runs of one experiment apart."""
+        return f"{self.users} people x {self.steps} steps"
+
     def shrunk(self) -> Experiment:
         """The same at the small scale."""
         users, steps = self.small

@@ -136,7 +136,7 @@ def _rows(
     gamma = [theory.approximation_ratio(K, float(c)) for c in theory.largest_click_probability(catalog, model.theta)]
     columns: dict[str, Any] = {
         "experiment": [e.name] * (users * points),
-        "scale": [f"{e.users} people x {e.steps} steps"] * (users * points),
+        "scale": [e.scale] * (users * points),
         "policy": [task.policy] * (users * points),
         "settings": [task.settings] * (users * points),
         "split": np.full(users * points, task.split, dtype=np.int16),

@@ -1,0 +1,83 @@
+"""Put the figures and the ledger of a full reproduction into docs/: python benchmarks/reproduction.py results.
+
+What stands between the markers in docs/reproduction.md is written by this script, and the figures beside it are copies.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+from thali.experiments.report import build, data_label, label, markdown, regrets, table_1
+from thali.experiments.results import DIVERSITY, Results
+from thali.experiments.settings import GROUPS
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def summary(results: Results, folder: Path) -> str:
+    """How many findings hold, and at which scale each group was run."""
+    findings = build(folder).findings
+    tally = Counter(finding.verdict for finding in findings)
+    said = ", ".join(f"{tally[verdict]} {verdict}" for verdict in ("holds", "does not hold", "not decided"))
+    lines = [f"{len(findings)} findings on {len({f.claim.number for f in findings})} claims: {said}.", ""]
+    lines += ["| experiments | scale |", "| --- | --- |"]
+    for group, told in GROUPS.items():
+        scales = sorted({results.scales[name] for name in results.experiments(f"{group}/")})
+        if scales:
+            lines.append(f"| {group}: {told} | {'; '.join(scales)} |")
+    return "\n".join(lines)
+
+
+def approximation(results: Results) -> str:
+    """The paper's Table 1 beside ours."""
+    lines = ["| K | the paper | measured | people with the optimum | least |", "| --- | --- | --- | --- | --- |"]
+    for K, paper, found, exact, least in table_1(results):
+        lines.append(f"| {K} | {paper:.4f} | {found:.4f} | {exact:.0%} | {least:.4f} |")
+    return "\n".join(lines)
+
+
+def numbers(results: Results) -> str:
+    """Final regret, clicks and diversity of every cell."""
+    lines = [f"| data | cell | at | policy | final regret | clicks a step | {' | '.join(DIVERSITY.values())} |"]
+    lines.append("| --- " * (6 + len(DIVERSITY)) + "|")
+    for group in GROUPS:
+        if group in ("approximation", "optimism", "tuning"):
+            continue
+        for name, settings, policy, regret, clicks, diverse in regrets(results, group):
+            measures = " | ".join(f"{diverse[key].value:.3f}" for key in DIVERSITY)
+            lines.append(
+                f"| {data_label(group)} | {name.partition('/')[2]} | {label(settings)} | {policy} | {regret:,.1f} | "
+                f"{clicks.value:.4f} | {measures} |"
+            )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Fill in docs/reproduction.md."""
+    folder = Path(sys.argv[1])
+    results = Results(folder)
+    page = DOCS / "reproduction.md"
+    text = page.read_text(encoding="utf-8")
+    parts = {
+        "summary": summary(results, folder),
+        "table 1": approximation(results),
+        "ledger": markdown(build(folder).findings),
+        "numbers": numbers(results),
+    }
+    for name, part in parts.items():
+        pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
+        text, found = re.subn(pattern, lambda m, part=part: m[1] + part.strip() + m[2], text, flags=re.S)
+        if found != 1:
+            raise ValueError(f"{page} must have one place for {name}, got {found}")
+    page.write_text(text, encoding="utf-8")
+    for used in re.findall(r"\(figures/([^)]+\.png)\)", text):
+        (DOCS / "figures").mkdir(exist_ok=True)
+        shutil.copy(folder / "figures" / used, DOCS / "figures" / used)
+
+
+if __name__ == "__main__":
+    main()
