@@ -147,12 +147,19 @@ def experiments() -> None:
     from thali.experiments.report import described
     from thali.experiments.settings import EXPERIMENTS, GROUPS
 
-    table = Table(caption="\n".join(f"{group}: {told}" for group, told in GROUPS.items()), caption_justify="left")
-    for name in ("name", "data set", "d", "K", "steps", "people", "policies", "settings"):
-        table.add_column(name, justify="right" if name in ("d", "K", "steps") else "left")
-    for name in EXPERIMENTS:
-        table.add_row(*described(name))
-    Console().print(table)
+    console = Console()
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    rows = [described(name) for name in EXPERIMENTS]
+    for at, name in enumerate(("name", "data set", "d", "K", "steps", "people", "policies", "α")):
+        whole = name not in ("data set", "policies", "α")  # those may fold where the terminal is narrow
+        width = max(len(row[at]) for row in rows) if whole else 6
+        table.add_column(name, justify="right" if name in ("d", "K", "steps") else "left", min_width=width)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    console.print("\nPeople: how many, in how many random splits. Groups:")
+    for group, told in GROUPS.items():
+        console.print(f"  {group}: {told}", highlight=False)
 
 
 @app.command()

@@ -14,7 +14,7 @@ from thali import __version__
 from thali.experiments import figures
 from thali.experiments.claims import CLAIMS, Finding, ledger
 from thali.experiments.results import DIVERSITY, Results, cell
-from thali.experiments.settings import EXPERIMENTS, GROUPS, PRACTICAL, THEORY, Setting
+from thali.experiments.settings import EXPERIMENTS, GROUPS, PAPER, PRACTICAL, THEORY, Setting
 from thali.experiments.sources import SOURCES
 from thali.experiments.statistics import Estimate, mean
 
@@ -268,13 +268,12 @@ def _ledger(findings: list[Finding]) -> str:
 
 
 def described(name: str) -> tuple[str, ...]:
-    """An experiment as a row of a table: name, data set, d, K, steps, people, policies, settings."""
+    """An experiment as a row of a table: name, data set, d, K, steps, people in splits, policies, α."""
     e = EXPERIMENTS[name]
-    settings = ", ".join(str(setting) for setting in e.settings)
-    return (
-        e.name, data_label(e.source), str(e.d), str(e.K), f"{e.steps:,}", f"{e.users} in {e.splits} splits",
-        ", ".join(e.policies), settings,
-    )  # fmt: skip
+    policies = "all four" if e.policies == PAPER else ", ".join(e.policies)
+    alphas = dict.fromkeys(s.alpha if isinstance(s.alpha, str) else f"{s.alpha:g}" for s in e.settings)
+    people = f"{e.users} in {e.splits}"
+    return e.name, data_label(e.source), str(e.d), str(e.K), f"{e.steps:,}", people, policies, " ".join(alphas)
 
 
 def setting_of(alpha: str, sigma: str) -> Setting:
