@@ -80,9 +80,8 @@ def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
     array([0.375, 0.4  ])
     """
     lists = checks.item_lists("lists", lists, None, catalog.L)
+    checks.floats("theta", theta, (len(lists), catalog.d), "(lists, d)")
     theta = checks.preferences("theta", theta, catalog.d)
-    if len(theta) != len(lists):
-        raise ValueError(f"theta must have a row for each of {len(lists)} lists, got {len(theta)}")
     weights = catalog.csr[lists.ravel()].toarray().reshape(*lists.shape, catalog.d)
     passed = np.cumprod(1.0 - weights, axis=1)
     before = np.concatenate([np.ones_like(passed[:, :1]), passed[:, :-1]], axis=1)
