@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from thali.experiments.claims import Finding
 from thali.experiments.report import build, data_label, label, markdown, regrets, table_1
 from thali.experiments.results import DIVERSITY, Results
 from thali.experiments.settings import GROUPS
@@ -18,9 +19,8 @@ from thali.experiments.settings import GROUPS
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-def summary(results: Results, folder: Path) -> str:
+def summary(results: Results, findings: list[Finding]) -> str:
     """How many findings hold, and at which scale each group was run."""
-    findings = build(folder).findings
     tally = Counter(finding.verdict for finding in findings)
     said = ", ".join(f"{tally[verdict]} {verdict}" for verdict in ("holds", "does not hold", "not decided"))
     lines = [f"{len(findings)} findings on {len({f.claim.number for f in findings})} claims: {said}.", ""]
@@ -59,18 +59,18 @@ def numbers(results: Results) -> str:
 def main() -> None:
     """Fill in docs/reproduction.md."""
     folder = Path(sys.argv[1])
-    results = Results(folder)
+    results, findings = Results(folder), build(folder).findings
     page = DOCS / "reproduction.md"
     text = page.read_text(encoding="utf-8")
     parts = {
-        "summary": summary(results, folder),
+        "summary": summary(results, findings),
         "table 1": approximation(results),
-        "ledger": markdown(build(folder).findings),
+        "ledger": markdown(findings),
         "numbers": numbers(results),
     }
     for name, part in parts.items():
         pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
-        text, found = re.subn(pattern, lambda m, part=part: m[1] + part.strip() + m[2], text, flags=re.S)
+        text, found = re.subn(pattern, lambda m: m[1] + part.strip() + m[2], text, flags=re.S)  # noqa: B023
         if found != 1:
             raise ValueError(f"{page} must have one place for {name}, got {found}")
     page.write_text(text, encoding="utf-8")

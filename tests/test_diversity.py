@@ -35,11 +35,11 @@ def plain_coverage(W, items, kind):
 
 
 def plain_distance(W, items):
-    """The mean over pairs of 1 - |A∩B| / sqrt(|A|·|B|), the cosine of two sets; 1 where a set is empty, or no pair."""
+    """The mean over pairs of 1 - |A∩B| / sqrt(|A|·|B|), the cosine of two sets; 0 where one is empty, 1 without pairs."""
     distances = []
     for a, b in itertools.combinations(items, 2):
         A, B = topics(W, a), topics(W, b)
-        distances.append(1 - len(A & B) / math.sqrt(len(A) * len(B)) if A and B else 1.0)
+        distances.append(1 - len(A & B) / math.sqrt(len(A) * len(B)) if A and B else 0.0)
     return sum(distances) / len(distances) if distances else 1.0
 
 
@@ -128,7 +128,7 @@ def test_known_values():
     catalog = thali.Catalog([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
     assert diversity.err_ia(catalog, [[0, 1], [1, 0]], [[1.0, 0.0, 0.0]] * 2).tolist() == [1.0, 0.5]
     assert diversity.topic_coverage(catalog, [[0, 2], [0, 1]]).tolist() == [pytest.approx(1 / 3), 1.0]
-    assert diversity.intra_list_distance(catalog, [[0, 2], [0, 1]]).tolist() == [1.0, 1.0]
+    assert diversity.intra_list_distance(catalog, [[0, 2], [0, 1]]).tolist() == [0.0, 1.0]
     votes = 1.5 * math.log(2) / math.log(3)  # shares 1/2, 1/4, 1/4
     assert diversity.topic_entropy(catalog, [[0, 1], [0, 2]]).tolist() == [pytest.approx(votes), 0.0]
 

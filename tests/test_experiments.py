@@ -1,5 +1,6 @@
 """Experiments from data to ledger: the same rows whoever makes them, and verdicts that follow from rows."""
 
+import html
 import json
 import os
 import signal
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 
 import numpy as np
 import polars as pl
@@ -17,11 +18,11 @@ from publisher import write_movielens
 from scipy import stats
 
 import thali
-from thali.experiments import statistics
+from thali.experiments import measures, statistics
 from thali.experiments.claims import CLAIMS, ledger
 from thali.experiments.measures import Check
 from thali.experiments.report import build
-from thali.experiments.results import Results
+from thali.experiments.results import DIVERSITY, Curve, Results
 from thali.experiments.runner import Store, processes, run
 from thali.experiments.settings import EXPERIMENTS, GROUPS, PRACTICAL, THEORY, chosen
 from thali.experiments.sources import problem, selected, shares
@@ -148,21 +149,75 @@ def test_intervals_are_students():
 def test_ratio_intervals_hold_the_truth_as_often_as_they_say():
     rng = np.random.default_rng(1)
     inside = 0
+    splits = np.repeat(np.arange(5), 20)
     for _ in range(2000):
-        people = rng.gamma(20.0, 1.0, 50)  # what two policies share, person by person
-        a, b = people * rng.normal(1.5, 0.1, 50), people * rng.normal(1.0, 0.1, 50)
-        found = statistics.ratio(a, b, np.repeat(np.arange(10), 5))
+        people = rng.gamma(1.5, 1.0, 100)  # what two policies share, person by person: as spread as real ones
+        a, b = people * rng.normal(1.5, 0.3, 100), people * rng.normal(1.0, 0.3, 100)
+        found = statistics.ratio(a, b, splits)
         inside += found.low <= 1.5 <= found.high
     assert 0.93 <= inside / 2000 <= 0.97
-    assert statistics.ratio(people, people, np.repeat(np.arange(10), 5)).low == pytest.approx(1.0)
+    assert statistics.ratio(people, people, splits).low == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
-def test_growth_finds_the_power(power):
-    people = np.random.default_rng(2).uniform(1.0, 3.0, 30)
-    found = statistics.growth(people * 400.0**power, people * 200.0**power, np.repeat([0, 1, 2], 10), 2.0)
-    assert found.value == pytest.approx(power)
-    assert found.low == pytest.approx(found.high)
+def test_share_is_the_exact_binomial_interval():
+    for k, n in ((0, 8), (3, 8), (20, 20), (17, 20)):
+        found = statistics.share([True] * k + [False] * (n - k))
+        exact = stats.binomtest(k, n).proportion_ci(method="exact")
+        assert (found.value, found.low, found.high) == pytest.approx((k / n, exact.low, exact.high))
+
+
+def curve(regret, lists=None, K=2):
+    """A curve of 100 points on 12 people in 3 splits, each with their own factor."""
+    factor = np.random.default_rng(2).uniform(1.0, 3.0, 12)[:, None]
+    steps = np.arange(200, 20_001, 200)
+    people = tuple((at // 4, str(at)) for at in range(12))
+    shape = (12, 100)
+    lists = np.zeros((*shape, K), dtype=int) if lists is None else lists
+    flat = {name: np.zeros(shape) for name in DIVERSITY}
+    values = np.full(12, 0.5)
+    return Curve(
+        "x/d5-K2", "P", "", steps, people, factor * regret(steps), np.zeros(shape), values, values, lists, flat
+    )
+
+
+class Fake:
+    """Results of one experiment with one curve for every policy."""
+
+    def __init__(self, one):
+        self.one = one
+
+    def experiments(self, prefix):
+        return ["x/d5-K2"]
+
+    def paired(self, name, policies, settings):
+        return [self.one] * len(policies)
+
+
+@pytest.mark.parametrize(
+    ("regret", "power"),
+    [
+        (lambda n: 0.05 * n, 1.0),
+        (lambda n: 4000 + 0.03 * n, 1.0),  # what exploring cost at the start does not count
+        (lambda n: 3.0 * np.sqrt(n), 0.5),
+        (lambda n: 50.0 * np.log(n), 0.0),
+        (lambda n: np.minimum(n, 3000.0), -inf),
+    ],
+)
+def test_growth_of_regret_is_found_whatever_was_lost_before(regret, power):
+    [check] = measures.exponent("P", -inf, inf)(Fake(curve(regret)), "x/", "")
+    assert check.estimate.value == pytest.approx(power, abs=1e-9)
+    assert check.verdict == "holds"
+
+
+def test_lists_at_the_end_and_back_and_forth():
+    lists = np.zeros((12, 100, 2), dtype=int)
+    lists[:, :, 1] = 1
+    lists[:9, -1] = (2, 1)  # nine people end on a best list, having been shown the other
+    results = Fake(curve(lambda n: n * 1.0, lists))
+    [best] = measures.ends_on("P", measures.BEST, "it")(results, "x/", "")
+    [same] = measures.ends_on("P", measures.SAME_TOPIC, "it")(results, "x/", "")
+    [both] = measures.oscillates(results, "x/", "")
+    assert (best.estimate.value, same.estimate.value, both.estimate.value) == (0.75, 0.25, 0.75)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +251,7 @@ def made_up(folder, final, power):
                                 pl.DataFrame(
                                     {
                                         "experiment": f"movielens/d{d}-K{K}",
-                                        "scale": "20 people x 20000 steps",
+                                        "scale": "20 people in 5 splits x 20000 steps",
                                         "policy": policy,
                                         "settings": settings,
                                         "split": pl.Series([split] * 100, dtype=pl.Int16),
@@ -221,6 +276,31 @@ def made_up(folder, final, power):
     return Results(folder)
 
 
+def test_what_is_missing_decides_nothing(tmp_path):
+    made_up(tmp_path, AS_THE_PAPER_SAYS, GROWTH)
+    says = "CascadeLSB has the lowest regret for all d and K"
+    assert verdicts(Results(tmp_path))[says] == "holds"
+    gone = next((tmp_path / "rows" / "movielens" / "d10-K8").glob("CascadeLinUCB*alpha=8*"))
+    rows = pl.read_parquet(gone)
+    gone.unlink()
+    assert verdicts(Results(tmp_path))[says] == "not decided"
+    assert "no rows of CascadeLinUCB and CascadeLSB" in build(tmp_path).page.read_text()
+    # Of a policy that was stopped in the middle, the people that are there are compared with the same people.
+    Store(tmp_path).put("movielens/d10-K8/CascadeLinUCB.parquet", rows.filter(pl.col("split") >= 2))
+    lin, lsb = Results(tmp_path).paired("movielens/d10-K8", ("CascadeLinUCB", "CascadeLSB"), str(PRACTICAL))
+    assert lin.people == lsb.people
+    assert set(lin.split) == {2, 3, 4}
+    assert verdicts(Results(tmp_path))[says] == "holds"
+
+
+def test_two_runs_of_one_scale_on_other_data_are_refused(data, tmp_path):
+    other = str(write_movielens(tmp_path / "other", seed=1))
+    for root in (data, other):
+        run([SMALL], Store(tmp_path / "results"), Inline(), data=root)
+    with pytest.raises(ValueError, match="from other data too: keep them in different folders"):
+        Results(tmp_path / "results").curves  # noqa: B018
+
+
 AS_THE_PAPER_SAYS = {"CascadeLSB": 8.0, "LSBGreedy": 10.0, "CascadeLinUCB": 20.0, "CascadeKLUCB": 90.0}
 GROWTH = {"CascadeLSB": 0.4, "LSBGreedy": 0.6, "CascadeLinUCB": 1.0, "CascadeKLUCB": 0.9}
 
@@ -231,7 +311,7 @@ def verdicts(results):
 
 def test_the_ledger_says_what_the_rows_say(tmp_path):
     found = verdicts(made_up(tmp_path / "as", AS_THE_PAPER_SAYS, GROWTH))
-    films = [claim.says for claim in CLAIMS if claim.groups == ("movielens",) and "pairs" not in claim.says]
+    films = [claim.says for claim in CLAIMS if claim.groups == ("movielens",) and claim.settings != (None,)]
     assert {says: found[says] for says in films} == dict.fromkeys(films, "holds")
     worse = AS_THE_PAPER_SAYS | {"LSBGreedy": 7.0, "CascadeKLUCB": 15.0}
     found = verdicts(made_up(tmp_path / "not", worse, GROWTH | {"CascadeLinUCB": 0.5}))
@@ -254,7 +334,8 @@ def test_the_report_is_one_page_with_every_figure_and_finding(tmp_path):
         assert path.exists()
         assert path.with_suffix(".png").exists()
     for finding in ledger(results):
-        assert finding.claim.number in page
+        assert f"<td>{finding.claim.number}</td>" in page
+        assert html.escape(finding.measured) in page
     assert (tmp_path / "ledger.md").read_text().count("\n") == len(made.findings) + 2
     before = {path: path.read_bytes() for path in made.pictures}
     assert {path: path.read_bytes() for path in build(tmp_path).pictures} == before, "the same rows, the same figures"
@@ -308,6 +389,8 @@ def test_reproduce_judges_claims_and_says_what_is_left_out(data, tmp_path):
     [
         (("run", "films"), "experiment must be a name that 'thali experiments' lists, got 'films'"),
         (("run", "synthetic/20k", "--policies", "Best"), "policies must be among"),
+        (("run", "synthetic/20k", "--policies", "Greedy"), "policies of synthetic/20k must be those it has"),
+        (("run", "synthetic/20k", "--sigma", "1"), "sigma must come with alpha"),
         (("sweep", "synthetic/20k", "--alpha", "much"), "alpha must be a number or 'theory', got 'much'"),
         (("reproduce", "everything"), "experiment must be one of the groups"),
         (("run", "movielens/d5-K4", "--data", "nowhere"), "nowhere"),

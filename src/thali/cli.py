@@ -107,7 +107,7 @@ def demo(
 @app.command()
 def reproduce(
     groups: Annotated[
-        list[str] | None, typer.Argument(help="Groups or names of 'thali experiments'; all if none.")
+        list[str] | None, typer.Argument(help="Groups or names of 'thali experiments'; all but tuning if none.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="At the paper's scale: hours instead of minutes.")] = False,
     at: Annotated[str, typer.Option(help="The optimism: practical, theory, or all that the experiments have.")] = "all",
@@ -170,7 +170,7 @@ def run(
     splits: Annotated[int | None, typer.Option(min=1, help="Random splits of the users into halves.")] = None,
     policies: Annotated[str | None, typer.Option(help="Policies, divided by commas.")] = None,
     alpha: Annotated[str | None, typer.Option(help="Optimism α: numbers or 'theory', divided by commas.")] = None,
-    sigma: Annotated[str, typer.Option(help="Learning rate σ, with --alpha: numbers divided by commas.")] = "0.1",
+    sigma: Annotated[str | None, typer.Option(help="Learning rate σ, with --alpha: numbers divided by commas.")] = None,
     data: Data = None,
     out: Out = Path("results"),
     workers: Workers = None,
@@ -235,7 +235,7 @@ def _changed(
     splits: int | None,
     policies: str | None,
     alpha: str | None,
-    sigma: str,
+    sigma: str | None,
 ) -> Experiment:
     """An experiment with what was asked for changed."""
     from dataclasses import replace
@@ -256,8 +256,11 @@ def _changed(
         asked = replace(asked, steps=steps)
     if policies is not None:
         asked = replace(asked, policies=tuple(part.strip() for part in policies.split(",")))
+    if sigma is not None and alpha is None:
+        raise ValueError(f"sigma must come with alpha, as the width goes with their product, got sigma {sigma} alone")
     if alpha is not None:
-        settings = [setting_of(a.strip(), s.strip()) for s in sigma.split(",") for a in alpha.split(",")]
+        sigmas = (sigma or "0.1").split(",")
+        settings = [setting_of(a.strip(), s.strip()) for s in sigmas for a in alpha.split(",")]
         asked = replace(asked, settings=tuple(dict.fromkeys(settings)))
     return asked
 
@@ -324,6 +327,7 @@ def _ledger(findings: Sequence[Finding]) -> object:
     table = Table(title="What the paper says, measured", show_lines=False)
     for name in ("", "the paper says", "on", "at", "measured [95% interval]", "verdict"):
         table.add_column(name)
+    table.caption = "; ".join(dict.fromkeys(f"{data_label(f.group)}: {f.scale}" for f in findings if f.scale))
     for f in findings:
         verdict = f"[{colours[f.verdict]}]{MARKS[f.verdict]} {f.verdict}[/]"
         told = f.measured.replace("[", r"\[")
@@ -340,7 +344,8 @@ def _outcomes(results: Results, names: Sequence[str]) -> object:
 
     table = Table(title="; ".join(f"{name}: {results.scales[name]}" for name in names))
     for heading in ("policy", "at", "final regret [95%]", "clicks a step", *DIVERSITY.values()):
-        table.add_column(heading, justify="left" if heading in ("policy", "at") else "right")
+        whole = 13 if heading == "policy" else 8 if heading == "final regret [95%]" else None
+        table.add_column(heading, justify="left" if heading in ("policy", "at") else "right", min_width=whole)
     for group in dict.fromkeys(name.partition("/")[0] for name in names):
         for name, settings, policy, regret, clicks, diverse in regrets(results, group):
             if name in names:

@@ -32,7 +32,8 @@ def topic_coverage(catalog: Catalog, lists: Any) -> Floats:
 def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
     """The mean over pairs of items of 1 - the cosine of their sets of topics (Smyth and McClave 2001; Ziegler 2005).
 
-    0 if all items have the same topics, 1 if no two share any (and for a list of one, and between items of no topics).
+    0 if all items have the same topics, 1 if no two share any (and for a list of one). A pair with an item of no topics
+    counts 0: what belongs nowhere makes no list more diverse.
 
     >>> import thali
     >>> catalog = thali.Catalog([[0.5, 0.0], [0.3, 0.0], [0.0, 0.5]])
@@ -44,9 +45,10 @@ def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
     if K == 1:
         return np.ones(len(member))
     size = np.sqrt(member.sum(axis=2))
-    cosine = np.einsum("aid,ajd->aij", member, member) / np.maximum(1.0, size[:, :, None] * size[:, None, :])
-    pairs = cosine.sum(axis=(1, 2)) - np.einsum("aii->a", cosine)
-    return _share(1.0 - pairs / (K * (K - 1)))
+    sizes = size[:, :, None] * size[:, None, :]
+    distance = np.where(sizes > 0.0, 1.0 - np.einsum("aid,ajd->aij", member, member) / np.maximum(1.0, sizes), 0.0)
+    first, second = np.triu_indices(K, 1)
+    return _share(distance[:, first, second].mean(axis=1))
 
 
 def topic_entropy(catalog: Catalog, lists: Any) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 
 from thali import theory
 from thali.experiments.results import DIVERSITY, Curve, Results, cell
-from thali.experiments.settings import PRACTICAL, THEORY, Setting
+from thali.experiments.settings import EXPERIMENTS, PRACTICAL, THEORY, Setting
 from thali.experiments.statistics import mean
 from thali.simulate import Run
 from thali.types import Floats, Integers
@@ -138,19 +138,19 @@ def bounds(results: Results, folder: Path) -> Path | None:
     for name, colour in zip(names, shades, strict=True):
         curve = results.curve(name, "CascadeLSB", str(THEORY))
         assert curve is not None
-        K = cell(name)[1]
-        gamma = float(np.median(curve.gamma))
-        bound = [
-            theory.regret_bound(10, K, int(n), 0.1, theory.optimism(10, K, curve.n, 0.1), gamma) for n in curve.steps
-        ]
+        d, K, sigma = EXPERIMENTS[name].d, cell(name)[1], THEORY.sigma
+        gamma, alpha = float(np.median(curve.gamma)), theory.optimism(d, K, curve.n, sigma)
+        bound = [theory.regret_bound(d, K, int(n), sigma, alpha, gamma) for n in curve.steps]
         left.plot(curve.steps, curve.regret.mean(axis=0), color=colour, label=f"K={K}")
         left.plot(curve.steps, bound, color=colour, linestyle="--", linewidth=1)
+        steps = curve.steps
+    left.plot(steps, steps, color="#999999", linestyle=":", label="n: every click lost")
     left.set(
         xscale="log",
         yscale="log",
         xlabel="step n",
         ylabel="regret",
-        title="R(n) (lines) and Theorem 2's bound (dashed)",
+        title="R(n), γ=1 (lines), and the bound on R^γ(n) (dashed)",
     )
     left.legend(frameon=False, fontsize=8)
     for setting, colour in ((PRACTICAL, "#0072b2"), (THEORY, "#d55e00"), (Setting("theory", 1.0), "#009e73")):

@@ -13,6 +13,7 @@ import numpy as np
 from thali import __version__
 from thali.experiments import figures
 from thali.experiments.claims import CLAIMS, Finding, ledger
+from thali.experiments.measures import reached
 from thali.experiments.results import DIVERSITY, Results, cell
 from thali.experiments.settings import EXPERIMENTS, GROUPS, PAPER, PRACTICAL, THEORY, Setting
 from thali.experiments.sources import SOURCES
@@ -68,11 +69,14 @@ def label(settings: str) -> str:
     for setting, told in LABELS.items():
         if settings == str(setting):
             return told
-    return settings.replace("alpha=", "α = ").replace("theory", "of theory").replace(" sigma=", ", σ = ")
+    told = settings.replace("alpha=theory", "α of theory").replace("alpha=", "α = ")
+    return told.replace(" sigma=", ", σ = ")
 
 
 def data_label(group: str) -> str:
     """A group of experiments for people."""
+    if group.startswith("optimism/"):
+        return f"{data_label(group.removeprefix('optimism/').removesuffix('-d'))}, sweep"
     name = group.partition("/")[0]
     return SOURCES[name].title if name in SOURCES else group
 
@@ -80,15 +84,15 @@ def data_label(group: str) -> str:
 def markdown(findings: list[Finding]) -> str:
     """The ledger as a table."""
     lines = [
-        "| | § | the paper says | it holds if | on | at | measured [95% interval] | verdict | holds at α |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| | § | the paper says | it holds if | on | at | scale | measured [95% interval] | verdict | holds at α |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for f in findings:
         told = f.measured.replace("|", "\\|")
         lines.append(
             f"| {f.claim.number} | {f.claim.section} | {f.claim.says} | {f.claim.reads.replace('|', chr(92) + '|')} | "
-            f"{data_label(f.group)} | {label(f.settings)} | {told} | {MARKS[f.verdict]} {f.verdict} | "
-            f"{', '.join(f.holds_at)} |"
+            f"{data_label(f.group)} | {label(f.settings)} | {f.scale} | {told} | {MARKS[f.verdict]} {f.verdict} | "
+            f"{f.swept} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -119,7 +123,7 @@ def table_1(results: Results) -> list[tuple[int, float, Estimate, float, float]]
     for name in results.experiments("approximation/"):
         curve = results.curve(name, "Greedy", "")
         if curve is not None:
-            K, shares = cell(name)[1], 1.0 - curve.final / curve.best
+            K, shares = cell(name)[1], reached(curve)
             exact = float(np.mean(shares >= 1.0 - 1e-12))
             found.append((K, TABLE_1[K], mean(shares, curve.split), exact, float(shares.min())))
     return found
@@ -181,14 +185,17 @@ Each verdict is computed from the rows beside this page; intervals are 95%, over
 <nav><a href="#ledger">ledger</a> {links}</nav>
 {sections}
 <section id="ledger"><h2>Ledger of claims</h2>
-<p>A claim about several cells holds if it holds in all of them, and does not if it clearly fails in one; the number
-shown is the one that decides, and in brackets how many cells share the verdict. The last column lists those
-of the α in the sweep at which the claim holds.</p>
+<p>A claim about several cells holds if it holds in all of them, and does not if it fails in one by its whole
+interval. Each interval is a 95% one by itself, not jointly with the others of a claim, and over people and splits of
+the users selected, not over other users. The number shown is that of the cell nearest to another verdict; in
+brackets, in how many cells the verdict is the same. The practical α was chosen for CascadeLSB and is given to all
+linear policies; the last column lists at which α of a sweep over one cell the claim holds.</p>
 {_ledger(findings)}{unmeasured}</section>
 <section><h2>How this page was made</h2><p><code>thali reproduce</code> writes the rows and
 <code>thali report {escape(results.folder.name)}/</code> makes the figures and this page from them, with thali
 {__version__}. Bands and bars are 95% Student intervals over random splits of the users (over people, where there
-is one split). Regret is the expected loss of clicks against the greedy list under the true model.</p></section>
+is one split). Regret is the expected loss of clicks against the greedy list under the true model, which is not always
+the best one: regret can be below 0.</p></section>
 </main></body></html>
 """
 
@@ -256,9 +263,9 @@ def _ledger(findings: list[Finding]) -> str:
     rows = "".join(
         f"<tr><td>{f.claim.number}</td><td>{escape(f.claim.says)}<small>§ {escape(f.claim.section)}; holds if: "
         f"{escape(f.claim.reads)}</small></td><td>{escape(data_label(f.group))}<small>{escape(label(f.settings))}"
-        f"</small></td><td>{escape(f.measured)}</td>"
+        f"</small><small>{escape(f.scale)}</small></td><td>{escape(f.measured)}</td>"
         f'<td class="chip {kind[f.verdict]}">{MARKS[f.verdict]} {f.verdict}</td>'
-        f"<td>{escape(', '.join(f.holds_at))}</td></tr>"
+        f"<td>{escape(f.swept)}</td></tr>"
         for f in findings
     )
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thali.experiments.runner import Store
-from thali.experiments.settings import Experiment
+from thali.experiments.settings import EXPERIMENTS, Experiment
 from thali.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class Curve:
     settings: str
     steps: Integers
     """(points,)."""
-    split: Integers
-    """(people,)."""
+    people: tuple[tuple[int, str], ...]
+    """Split and name of each person."""
     regret: Floats
     clicks: Floats
     best: Floats
@@ -48,6 +48,11 @@ class Curve:
     lists: Any
     """(people, points, K)."""
     diversity: dict[str, Floats]
+
+    @cached_property
+    def split(self) -> Integers:
+        """(people,)."""
+        return np.array([split for split, _ in self.people])
 
     @property
     def n(self) -> int:
@@ -59,6 +64,15 @@ class Curve:
         """Regret at the end (people,)."""
         return np.asarray(self.regret[:, -1])
 
+    def of(self, people: set[tuple[int, str]]) -> Curve:
+        """Of these people only."""
+        if len(people) == len(self.people):
+            return self
+        keep = [at for at, person in enumerate(self.people) if person in people]
+        fields = {name: getattr(self, name)[keep] for name in ("regret", "clicks", "best", "gamma", "lists")}
+        diversity = {name: values[keep] for name, values in self.diversity.items()}
+        return replace(self, people=tuple(self.people[at] for at in keep), diversity=diversity, **fields)
+
     def at(self, share: float) -> tuple[int, Floats]:
         """The recorded step nearest this share of all, and regret there (people,)."""
         point = int(np.argmin(np.abs(self.steps - share * self.n)))
@@ -66,7 +80,9 @@ class Curve:
 
 
 class Results:
-    """All curves in a folder of results; of an experiment run at several scales, versions or seeds, the largest.
+    """All curves in a folder of results.
+
+    Of an experiment run at several scales, its own (the paper's) counts if it is there, else the largest.
 
     only: just these experiments, at their own scale and with this seed.
     """
@@ -107,6 +123,18 @@ class Results:
         """The curve at these settings; a policy without any has one for all."""
         return self.curves.get((experiment, policy, settings)) or self.curves.get((experiment, policy, ""))
 
+    def paired(self, experiment: str, policies: Sequence[str], settings: str) -> list[Curve]:
+        """The curves of these policies, on the people they have in common; none if one of them is missing."""
+        curves = [self.curve(experiment, policy, settings) for policy in policies]
+        known = [curve for curve in curves if curve is not None]
+        return self.common(known) if len(known) == len(policies) else []
+
+    @staticmethod
+    def common(curves: Sequence[Curve]) -> list[Curve]:
+        """The same curves on the people they have in common, in one order; none if there are none."""
+        shared = set.intersection(*(set(curve.people) for curve in curves))
+        return [curve.of(shared) for curve in curves] if shared else []
+
     def settings(self, experiment: str) -> list[str]:
         """The settings it was run at; numbers first, ascending, then theory."""
         found = {settings for name, _, settings in self.curves if name == experiment and settings}
@@ -132,16 +160,23 @@ def _number(text: str) -> bool:
 
 
 def _largest(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of each experiment the scale, version and seed with the most people and steps."""
+    """Of each experiment one scale, version and seed: its own scale first, then the newest and the largest."""
     import polars as pl
 
-    keys = ["experiment", "scale", "version", "seed"]
-    sizes = rows.group_by(keys).agg(
-        steps=pl.col("step").max(), people=pl.struct("split", "user").n_unique(), curves=pl.len()
+    own = pl.DataFrame(
+        {"experiment": list(EXPERIMENTS), "own": [e.scale for e in EXPERIMENTS.values()]},
+        schema={"experiment": pl.String, "own": pl.String},
     )
-    best = sizes.sort(
-        ["steps", "people", "version", "curves", "seed"], descending=[True, True, True, True, False]
-    ).unique("experiment", keep="first", maintain_order=True)
+    keys = ["experiment", "scale", "version", "seed"]
+    sizes = (
+        rows.group_by(keys)
+        .agg(size=pl.col("step").max() * pl.struct("split", "user").n_unique())
+        .join(own, on="experiment", how="left")
+        .with_columns(own=pl.col("own").eq_missing(pl.col("scale")))
+    )
+    order = ["own", "version", "size", "scale", "seed"]
+    best = sizes.sort(order, descending=[True, True, True, False, False])
+    best = best.unique("experiment", keep="first", maintain_order=True)
     return rows.join(best.select(keys), on=keys, how="semi", maintain_order="left")
 
 
@@ -149,19 +184,23 @@ def _curve(rows: pl.DataFrame) -> Curve:
     steps = rows["step"].unique().sort().to_numpy()
     ordered = rows.sort("split", "user", "step")
     points = len(steps)
-    people = ordered.height // points
+    first = ordered.unique(["split", "user"], keep="first", maintain_order=True)
+    people, K = first.height, len(ordered["list"][0])
+    if ordered.height != people * points or ordered.select("split", "user", "step").is_duplicated().any():
+        raise ValueError(
+            f"results must hold {first['experiment'][0]} at a scale once, but {first['policy'][0]} "
+            f"{first['settings'][0]} is there from other data too: keep them in different folders"
+        )
 
     def matrix(column: str) -> Any:
         return ordered[column].to_numpy().reshape(people, points)
 
-    first = ordered.gather_every(points)
-    K = len(ordered["list"][0])
     return Curve(
         first["experiment"][0],
         first["policy"][0],
         first["settings"][0],
         steps,
-        first["split"].to_numpy(),
+        tuple(zip(first["split"].to_list(), first["user"].to_list(), strict=True)),
         matrix("regret"),
         ordered["clicks"].cast(float).to_numpy().reshape(people, points),
         first["best"].to_numpy(),

@@ -131,7 +131,7 @@ def processes(workers: int | None = None) -> Iterator[Executor]:
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
     """An executor over the workers of a Dask cluster, by its scheduler's address; each must have this thali."""
-    from distributed import Client
+    from distributed import Client, KilledWorker
 
     try:
         client = Client(address, timeout="20s")
@@ -140,10 +140,21 @@ def cluster(address: str) -> Iterator[Executor]:
             f"cluster must be the address of a Dask scheduler, such as tcp://host:8786, got {address!r}: {error}"
         ) from error
     try:
+        versions = set(client.run(_version).values())
+        if versions - {_version()}:
+            raise RuntimeError(f"the cluster's workers must have thali {_version()}, got {', '.join(sorted(versions))}")
         with client.get_executor(pure=False) as executor:
             yield executor
+    except KilledWorker as error:
+        raise RuntimeError(f"workers died over and over: {error}; what was finished is kept: run again") from error
     finally:
         client.close()
+
+
+def _version() -> str:
+    from thali import __version__
+
+    return __version__
 
 
 def _quiet() -> None:

@@ -59,7 +59,7 @@ class Experiment:
     @property
     def scale(self) -> str:
         """How large, in words: what tells runs of one experiment apart."""
-        return f"{self.users} people x {self.steps} steps"
+        return f"{self.users} people in {self.splits} splits x {self.steps} steps"
 
     def shrunk(self) -> Experiment:
         """The same at the small scale."""

@@ -33,6 +33,10 @@ class Estimate:
         return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
 
+#: No number at all.
+UNKNOWN = Estimate(nan, nan, nan)
+
+
 def mean(values: Any, splits: Any) -> Estimate:
     """The mean over people (people,), with splits (people,) saying which split each was drawn in.
 
@@ -53,13 +57,29 @@ def ratio(above: Any, below: Any, splits: Any) -> Estimate:
     return _student(value, value + _units((above - value * below) / base, splits))
 
 
-def growth(later: Any, earlier: Any, splits: Any, factor: float) -> Estimate:
-    """The exponent p of n^p between two steps n and n·factor apart: 1 is linear, 1/2 a square root, 0 flat."""
-    if np.mean(later) <= 0.0 or np.mean(earlier) <= 0.0:
-        return Estimate.exact(0.0) if np.mean(later) == np.mean(earlier) else Estimate(nan, nan, nan)
+def growth(later: Any, earlier: Any, splits: Any, factor: float, *, nothing: float = 0.0) -> Estimate:
+    """The exponent p, where something that grows like n^p is later after a time longer by factor, earlier before it.
+
+    A later value of at most nothing has stopped growing: -∞.
+    """
+    if np.mean(later) <= nothing:
+        return Estimate.exact(-inf)
+    if np.mean(earlier) <= 0.0:
+        return UNKNOWN
     found = ratio(later, earlier, splits)
-    low, high = (log(max(bound, 1e-12)) / log(factor) for bound in (found.low, found.high))
+    low, high = (log(bound) / log(factor) if bound > 0.0 else -inf for bound in (found.low, found.high))
     return Estimate(log(found.value) / log(factor), low, high)
+
+
+def share(there: Any) -> Estimate:
+    """The share of people of whom something is true, with its exact (Clopper and Pearson 1934) interval."""
+    from scipy.special import betaincinv
+
+    there = np.asarray(there, dtype=bool)
+    n, k, tail = len(there), int(there.sum()), (1.0 - LEVEL) / 2.0
+    low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0
+    high = float(betaincinv(k + 1, n - k, 1.0 - tail)) if k < n else 1.0
+    return Estimate(k / n, low, high)
 
 
 def _units(values: Floats, splits: Any) -> Floats:

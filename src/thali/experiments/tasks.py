@@ -79,6 +79,8 @@ def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
     for policy in experiment.policies:
         if policy != GREEDY and policy not in POLICIES:
             raise ValueError(f"policies must be among {', '.join(POLICIES)}, got {policy!r}")
+        if (policy == GREEDY) != (experiment.group == "approximation"):
+            raise ValueError(f"policies of {experiment.name} must be those it has, got {policy!r}")
         settings: tuple[Setting | None, ...] = experiment.settings if _has_settings(policy) else (None,)
         for setting in settings:
             found += [Task(experiment, policy, setting, split, seed) for split in range(len(shares(experiment)))]
