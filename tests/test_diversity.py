@@ -35,7 +35,7 @@ def plain_coverage(W, items, kind):
 
 
 def plain_distance(W, items):
-    """The mean over pairs of 1 - |A∩B| / sqrt(|A|·|B|), the cosine of two sets; 0 where one is empty, 1 without pairs."""
+    """The mean over pairs of 1 - |A∩B| / sqrt(|A|·|B|), the cosine of two sets; 0 where one is empty, 1 of no pairs."""
     distances = []
     for a, b in itertools.combinations(items, 2):
         A, B = topics(W, a), topics(W, b)
