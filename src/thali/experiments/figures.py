@@ -234,7 +234,7 @@ def _gap(high: float, low: float) -> float:
 def _dress(axes: Any, *, thousands: bool = True) -> None:
     if thousands:
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value < 1e5 else f"{value / 1e6:g}M")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, linewidth=0.6)
 

@@ -116,8 +116,9 @@ class Results:
         return {path.stem: json.loads(path.read_text()) for path in sorted((self.folder / "setup").glob("*.json"))}
 
     def experiments(self, prefix: str) -> list[str]:
-        """The names of those that begin so, by d and K."""
-        return sorted((name for name in self.scales if name.startswith(prefix)), key=cell)
+        """The names of those that begin so, by d, K and length."""
+        found = [name for name in self.scales if name.startswith(prefix)]
+        return sorted(found, key=lambda name: (cell(name), EXPERIMENTS[name].steps if name in EXPERIMENTS else 0, name))
 
     def curve(self, experiment: str, policy: str, settings: str) -> Curve | None:
         """The curve at these settings; a policy without any has one for all."""
