@@ -69,10 +69,11 @@ def main() -> None:
         "numbers": numbers(results),
     }
     for name, part in parts.items():
-        pattern = rf"(<!-- {name} -->\n).*?(\n<!-- end -->)"
-        text, found = re.subn(pattern, lambda m: m[1] + part.strip() + m[2], text, flags=re.S)  # noqa: B023
-        if found != 1:
-            raise ValueError(f"{page} must have one place for {name}, got {found}")
+        begin, end = f"<!-- {name} -->\n", "\n<!-- end -->"
+        if text.count(begin) != 1:
+            raise ValueError(f"{page} must have one place for {name}, got {text.count(begin)}")
+        before, _, rest = text.partition(begin)
+        text = before + begin + part.strip() + end + rest.partition(end)[2]
     page.write_text(text, encoding="utf-8")
     for used in re.findall(r"\(figures/([^)]+\.png)\)", text):
         (DOCS / "figures").mkdir(exist_ok=True)

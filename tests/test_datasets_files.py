@@ -12,6 +12,7 @@ import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -582,7 +583,7 @@ def test_a_zip_that_would_escape_is_refused(cache, server, path):
 
 def test_folders_are_looked_for_in_order(cache, tmp_path, monkeypatch):
     archives = {"set": fetching.Archive("set", "a.csv", "http://page")}
-    find = lambda root=None: fetching.folder("set", root, archives=archives)  # noqa: E731
+    find = partial(fetching.folder, "set", archives=archives)
     refuses(find, "set", "a.csv", "http://page", str(cache / "set"), "$THALI_DATA", error=FileNotFoundError)
     (cache / "set").mkdir(parents=True)
     monkeypatch.setenv("THALI_DATA", str(tmp_path / "data"))

@@ -298,7 +298,7 @@ def test_two_runs_of_one_scale_on_other_data_are_refused(data, tmp_path):
     for root in (data, other):
         run([SMALL], Store(tmp_path / "results"), Inline(), data=root)
     with pytest.raises(ValueError, match="from other data too: keep them in different folders"):
-        Results(tmp_path / "results").curves  # noqa: B018
+        list(Results(tmp_path / "results").curves)
 
 
 AS_THE_PAPER_SAYS = {"CascadeLSB": 8.0, "LSBGreedy": 10.0, "CascadeLinUCB": 20.0, "CascadeKLUCB": 90.0}

@@ -15,8 +15,6 @@ except ImportError:  # the commands are part of the lab
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from thali.experiments.claims import Finding
-    from thali.experiments.compare import Summary
     from thali.experiments.results import Results
     from thali.experiments.settings import Experiment
 
@@ -74,6 +72,7 @@ def demo(
     from thali.experiments.compare import compare, policies_for, summarize
     from thali.experiments.figures import regret_figure
     from thali.experiments.problems import synthetic
+    from thali.experiments.terminal import demo_table
 
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ValueError(f"out must end in .png, .svg or .pdf, got {out}")
@@ -99,7 +98,7 @@ def demo(
             seed=seed,
             progress=lambda name, made: bars.advance(tasks[name], made),
         )
-    console.print(_table([summarize(name, run) for name, run in runs.items()]))
+    console.print(demo_table([summarize(name, run) for name, run in runs.items()]))
     regret_figure(runs, out, f"The paper's synthetic problem, {seeds} seeds")
     console.print(f"Figure: {out}")
 
@@ -123,6 +122,7 @@ def reproduce(
     from thali.experiments.report import build
     from thali.experiments.settings import GROUPS, at_setting, chosen
     from thali.experiments.sources import available
+    from thali.experiments.terminal import ledger_table
 
     console = Console()
     experiments = at_setting(chosen(groups or [group for group in GROUPS if group != "tuning"]), at)
@@ -134,7 +134,7 @@ def reproduce(
     _perform(kept if full else [experiment.shrunk() for experiment in kept], data, out, workers, cluster, seed, console)
     console.print("Drawing figures and report ...")
     report = build(out)
-    console.print(_ledger(report.findings))
+    console.print(ledger_table(report.findings))
     console.print(f"Report: {report.page}; figures: {out / 'figures'}; rows: {out / 'rows'}", soft_wrap=True)
 
 
@@ -142,21 +142,12 @@ def reproduce(
 def experiments() -> None:
     """What experiments there are, as a table."""
     from rich.console import Console
-    from rich.table import Table
 
-    from thali.experiments.report import described
-    from thali.experiments.settings import EXPERIMENTS, GROUPS
+    from thali.experiments.settings import GROUPS
+    from thali.experiments.terminal import experiments_table
 
     console = Console()
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    rows = [described(name) for name in EXPERIMENTS]
-    for at, name in enumerate(("name", "data set", "d", "K", "steps", "people", "policies", "α")):
-        whole = name not in ("data set", "policies", "α")  # those may fold where the terminal is narrow
-        width = max(len(row[at]) for row in rows) if whole else 6
-        table.add_column(name, justify="right" if name in ("d", "K", "steps") else "left", min_width=width)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    console.print(experiments_table())
     console.print("\nPeople: how many, in how many random splits. Groups:")
     for group, told in GROUPS.items():
         console.print(f"  {group}: {told}", highlight=False)
@@ -180,10 +171,12 @@ def run(
     """Run one experiment, as it is or changed; a table of regret, clicks and diversity, and its rows as Parquet."""
     from rich.console import Console
 
+    from thali.experiments.terminal import outcomes_table
+
     console = Console()
     experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
     found = _perform([experiment], data, out, workers, cluster, seed, console)
-    console.print(_outcomes(found, [experiment.name]))
+    console.print(outcomes_table(found, [experiment.name]))
     console.print(f"Rows: {out / 'rows' / experiment.name}; figures: thali report {out}", soft_wrap=True)
 
 
@@ -206,12 +199,13 @@ def sweep(
     from rich.console import Console
 
     from thali.experiments.figures import sweep as draw
+    from thali.experiments.terminal import sweep_table
 
     console = Console()
     experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
     found = _perform([experiment], data, out, workers, cluster, seed, console)
     for policy in experiment.policies:
-        console.print(_swept(found, experiment, policy))
+        console.print(sweep_table(found, experiment, policy))
     console.print(f"Figure: {draw(found, experiment.name, out / 'figures')}", soft_wrap=True)
 
 
@@ -221,10 +215,11 @@ def report(folder: Annotated[Path, typer.Argument(help="A folder of results, fro
     from rich.console import Console
 
     from thali.experiments.report import build
+    from thali.experiments.terminal import ledger_table
 
     console = Console()
     made = build(folder)
-    console.print(_ledger(made.findings))
+    console.print(ledger_table(made.findings))
     console.print(f"Report: {made.page}; {len(made.pictures)} figures in {folder / 'figures'}", soft_wrap=True)
 
 
@@ -240,8 +235,7 @@ def _changed(
     """An experiment with what was asked for changed."""
     from dataclasses import replace
 
-    from thali.experiments.report import setting_of
-    from thali.experiments.settings import EXPERIMENTS
+    from thali.experiments.settings import EXPERIMENTS, setting_of
 
     if name not in EXPERIMENTS:
         raise ValueError(f"experiment must be a name that 'thali experiments' lists, got {name!r}")
@@ -317,65 +311,6 @@ def _perform(
     return Results(out, experiments, seed=seed)
 
 
-def _ledger(findings: Sequence[Finding]) -> object:
-    """The ledger as a table for the terminal."""
-    from rich.table import Table
-
-    from thali.experiments.report import MARKS, data_label, label
-
-    colours = {"holds": "green", "does not hold": "red", "not decided": "yellow"}
-    table = Table(title="What the paper says, measured", show_lines=False)
-    for name in ("", "the paper says", "on", "at", "measured [95% interval]", "verdict"):
-        table.add_column(name)
-    table.caption = "; ".join(dict.fromkeys(f"{data_label(f.group)}: {f.scale}" for f in findings if f.scale))
-    for f in findings:
-        verdict = f"[{colours[f.verdict]}]{MARKS[f.verdict]} {f.verdict}[/]"
-        told = f.measured.replace("[", r"\[")
-        table.add_row(f.claim.number, f.claim.says, data_label(f.group), label(f.settings), told, verdict)
-    return table
-
-
-def _outcomes(results: Results, names: Sequence[str]) -> object:
-    """Final regret, clicks and diversity as a table for the terminal."""
-    from rich.table import Table
-
-    from thali.experiments.report import label, regrets
-    from thali.experiments.results import DIVERSITY
-
-    table = Table(title="; ".join(f"{name}: {results.scales[name]}" for name in names))
-    for heading in ("policy", "at", "final regret [95%]", "clicks a step", *DIVERSITY.values()):
-        whole = 13 if heading == "policy" else 8 if heading == "final regret [95%]" else None
-        table.add_column(heading, justify="left" if heading in ("policy", "at") else "right", min_width=whole)
-    for group in dict.fromkeys(name.partition("/")[0] for name in names):
-        for name, settings, policy, regret, clicks, diverse in regrets(results, group):
-            if name in names:
-                numbers = [f"{regret:,.1f}".replace("[", r"\["), f"{clicks.value:.4f}"]
-                table.add_row(policy, label(settings), *numbers, *(f"{diverse[key].value:.3f}" for key in DIVERSITY))
-    return table
-
-
-def _swept(results: Results, experiment: Experiment, policy: str) -> object:
-    """Final regret by α and σ as a table for the terminal."""
-    from rich.table import Table
-
-    from thali.experiments.statistics import mean
-
-    table = Table(title=f"{policy} on {experiment.name}, {results.scales[experiment.name]}: final regret [95%]")
-    alphas = list(dict.fromkeys(setting.alpha for setting in experiment.settings))
-    sigmas = list(dict.fromkeys(setting.sigma for setting in experiment.settings))
-    table.add_column("α")
-    for sigma in sigmas:
-        table.add_column(f"σ = {sigma:g}", justify="right")
-    for alpha in alphas:
-        cells = []
-        for sigma in sigmas:
-            setting = next((s for s in experiment.settings if (s.alpha, s.sigma) == (alpha, sigma)), None)
-            curve = results.curve(experiment.name, policy, str(setting))
-            cells.append("" if curve is None else f"{mean(curve.final, curve.split):,.1f}".replace("[", r"\["))
-        table.add_row(str(alpha) if isinstance(alpha, str) else f"{alpha:g}", *cells)
-    return table
-
-
 def _alpha(text: str | None) -> float | str | None:
     """A number where it reads as one, else as given (the policy says what it takes)."""
     if text is None:
@@ -384,27 +319,3 @@ def _alpha(text: str | None) -> float | str | None:
         return float(text)
     except ValueError:
         return text
-
-
-def _table(rows: list[Summary]) -> object:
-    """Summaries as a table for the terminal."""
-    from rich.table import Table
-
-    table = Table(
-        caption="± one standard error over seeds. Slope: regret a step in the last tenth. Ends on: the most frequent "
-        "last list and its share of seeds. Best list: share of seeds whose last list loses nothing."
-    )
-    table.add_column("policy")
-    for name in ("final regret", "slope", "ends on", "best list"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        several = row.regret_error == row.regret_error  # not of a single seed
-        items, share = row.ends_on
-        table.add_row(
-            row.policy,
-            f"{row.regret:.1f}" + (f" ± {row.regret_error:.1f}" if several else ""),
-            f"{row.slope:.5f}" + (f" ± {row.slope_error:.5f}" if several else ""),
-            f"{', '.join(map(str, items))} ({share:.0%})",
-            f"{row.on_best:.0%}",
-        )
-    return table

@@ -16,6 +16,7 @@ from thali.datasets.interactions import Interactions, memberships
 
 if TYPE_CHECKING:
     import polars as pl
+    from polars import DataFrame
 
 Kind = Literal["whole", "number", "text", "name"]
 Duplicates = Literal["error", "last", "sum"]
@@ -106,7 +107,8 @@ class Table:
         if between and frame["between"].any():
             self._complain()
             raise ValueError(f"{self.path} must have fields divided by {self.separator!r}")
-        return frame.select(names)  # type: ignore[no-any-return]
+        chosen: DataFrame = frame.select(names)
+        return chosen
 
     @property
     def _codec(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from thali.datasets import fetch
-from thali.datasets.files import Table, collect
+from thali.datasets.files import Kind, Table, collect
 from thali.datasets.interactions import Interactions
 
 #: What the newer files write for a film without genres; it has no topics.
@@ -52,17 +52,17 @@ def movielens(folder: str | Path) -> Interactions:
     stars outside 0.5..5 are errors that name file and line; a film without genres is kept, without topics.
     """
     folder = Path(folder)
-    ratings: dict[str, str] = {"user": "whole", "item": "whole", "value": "number"}
+    ratings: dict[str, Kind] = {"user": "whole", "item": "whole", "value": "number"}
     if (folder / "u.data").exists():
         films = _films_100k(folder)
-        table = Table(folder / "u.data", ratings, separator="\t", header=False, quoted=False)  # type: ignore[arg-type]
+        table = Table(folder / "u.data", ratings, separator="\t", header=False, quoted=False)
         where = folder / "u.item"
     elif (folder / "ratings.dat").exists():
         where = folder / "movies.dat"
         films = _films(
             Table(where, {"movie": "whole", "title": "text", "genres": "text"}, "::", False, False, _old(where))
         )
-        table = Table(folder / "ratings.dat", ratings, "::", header=False, quoted=False)  # type: ignore[arg-type]
+        table = Table(folder / "ratings.dat", ratings, "::", header=False, quoted=False)
     elif (folder / "ratings.csv").exists():
         where = folder / "movies.csv"
         films = _films(Table(where, {"movieId": "whole", "title": "text", "genres": "text"}))

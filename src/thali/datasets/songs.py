@@ -11,7 +11,7 @@ from typing import Literal
 
 from thali import checks
 from thali.datasets import fetch
-from thali.datasets.files import Table, collect, polars
+from thali.datasets.files import Kind, Table, collect, polars
 from thali.datasets.interactions import Interactions
 
 #: The tags of Last.fm that count as topics: those that name a genre, not a mood, a time, a place or a singer.
@@ -234,8 +234,8 @@ def _named(table: Table) -> dict[int, str]:
 def _tagged(folder: Path, tags: dict[int, str], taggers: int) -> Iterator[tuple[int, str]]:
     """Artists and the genres that so many users gave them."""
     pl = polars()
-    columns = {"userID": "whole", "artistID": "whole", "tagID": "whole"}
-    table = Table(folder / "user_taggedartists.dat", columns, "\t", quoted=False)  # type: ignore[arg-type]
+    columns: dict[str, Kind] = {"userID": "whole", "artistID": "whole", "tagID": "whole"}
+    table = Table(folder / "user_taggedartists.dat", columns, "\t", quoted=False)
     given = table.read()
     unknown = (~given["tagID"].is_in(list(tags))).arg_true()
     if len(unknown):

@@ -12,6 +12,7 @@ from thali.datasets.interactions import Interactions
 
 if TYPE_CHECKING:
     import polars as pl
+    from polars import DataFrame
 
 COLUMNS: dict[str, Kind] = {"user": "text", "item": "text", "value": "number"}
 
@@ -126,7 +127,8 @@ def _columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
     for name in names:
         if name not in found:
             raise ValueError(f"{path} must have a column {name!r}, got {found}")
-    return lazy.select(names).collect()  # type: ignore[no-any-return]
+    frame: DataFrame = lazy.select(names).collect()
+    return frame
 
 
 def _whole(column: pl.Series) -> bool:

@@ -16,6 +16,7 @@ from thali.datasets.tables import tables
 
 if TYPE_CHECKING:
     import polars as pl
+    from polars import DataFrame
 
 #: The category that makes a business an item; it is itself no topic.
 RESTAURANTS = "Restaurants"
@@ -140,7 +141,8 @@ def _reviews(path: Path, restaurants: dict[str, list[str]], others: set[str]) ->
     found = pl.concat(pieces)
     if dated:
         found = found.sort("date", maintain_order=True)
-    return found.select("user_id", "business_id", "stars")  # type: ignore[no-any-return]
+    reviews: DataFrame = found.select("user_id", "business_id", "stars")
+    return reviews
 
 
 def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:

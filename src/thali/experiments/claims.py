@@ -1,4 +1,7 @@
-"""The paper's sentences that can be true or false, each with what was measured; the verdict is computed."""
+"""The paper's sentences that can be true or false, each with what was measured; the verdict is computed.
+
+Most of this file is data, an entry a sentence; how each is measured is in :mod:`thali.experiments.measures`.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from thali.types import Floats, Integers
 
 # One colour a policy, everywhere; chosen to differ for colour-blind readers too.
 COLOURS = {"CascadeLSB": "#0072b2", "LSBGreedy": "#e69f00", "CascadeLinUCB": "#cc79a7", "CascadeKLUCB": "#555555"}
-MEASURES = tuple(DIVERSITY)
 
 
 def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
@@ -182,11 +181,12 @@ def bounds(results: Results, folder: Path) -> Path | None:
 def _curves(results: Results, experiment: str, settings: str) -> list[Curve]:
     """Of all policies at these settings, CascadeLSB first; none unless one of them has settings."""
     found = [results.curve(experiment, policy, settings) for policy in results.policies(experiment)]
-    curves = sorted((curve for curve in found if curve is not None), key=lambda curve: _order(curve.policy))
+    curves = sorted((curve for curve in found if curve is not None), key=lambda curve: order(curve.policy))
     return curves if any(curve.settings for curve in curves) else []
 
 
-def _order(policy: str) -> tuple[int, str]:
+def order(policy: str) -> tuple[int, str]:
+    """By which policies are sorted everywhere: the paper's first, in its order."""
     known = list(COLOURS)
     return (known.index(policy) if policy in known else len(known), policy)
 

@@ -15,7 +15,7 @@ from thali.experiments import figures
 from thali.experiments.claims import CLAIMS, Finding, ledger
 from thali.experiments.measures import reached
 from thali.experiments.results import DIVERSITY, Results, cell
-from thali.experiments.settings import EXPERIMENTS, GROUPS, PAPER, PRACTICAL, THEORY, Setting
+from thali.experiments.settings import GROUPS, PRACTICAL, THEORY
 from thali.experiments.sources import SOURCES
 from thali.experiments.statistics import Estimate, mean
 
@@ -114,7 +114,7 @@ def regrets(results: Results, group: str) -> list[tuple[str, str, str, Estimate,
                 {key: mean(values[:, -late:].mean(axis=1), curve.split) for key, values in curve.diversity.items()},
             )
         )
-    return sorted(found, key=lambda row: (cell(row[0]), row[1] or "~", figures._order(row[2])))
+    return sorted(found, key=lambda row: (cell(row[0]), row[1] or "~", figures.order(row[2])))
 
 
 def table_1(results: Results) -> list[tuple[int, float, Estimate, float, float]]:
@@ -272,22 +272,3 @@ def _ledger(findings: list[Finding]) -> str:
         "<div class='scroll'><table><tr><th></th><th>the paper says</th><th>on</th><th>measured [95% interval]</th>"
         f"<th>verdict</th><th>holds at α</th></tr>{rows}</table></div>"
     )
-
-
-def described(name: str) -> tuple[str, ...]:
-    """An experiment as a row of a table: name, data set, d, K, steps, people in splits, policies, α."""
-    e = EXPERIMENTS[name]
-    policies = "all four" if e.policies == PAPER else ", ".join(e.policies)
-    alphas = dict.fromkeys(s.alpha if isinstance(s.alpha, str) else f"{s.alpha:g}" for s in e.settings)
-    people = f"{e.users} in {e.splits}"
-    return e.name, data_label(e.source), str(e.d), str(e.K), f"{e.steps:,}", people, policies, " ".join(alphas)
-
-
-def setting_of(alpha: str, sigma: str) -> Setting:
-    """A setting from words: α a number or "theory", σ a number."""
-    if alpha == "theory":
-        return Setting("theory", float(sigma))
-    try:
-        return Setting(float(alpha), float(sigma))
-    except ValueError:
-        raise ValueError(f"alpha must be a number or 'theory', got {alpha!r}, sigma a number, got {sigma!r}") from None

@@ -190,3 +190,13 @@ def at_setting(experiments: list[Experiment], at: str) -> list[Experiment]:
         raise ValueError(f"at must be one of {', '.join(wanted)}, got {at!r}")
     only = wanted[at]
     return experiments if only is None else [replace(e, settings=only if e.settings else ()) for e in experiments]
+
+
+def setting_of(alpha: str, sigma: str) -> Setting:
+    """A setting from words: α a number or "theory", σ a number."""
+    if alpha == "theory":
+        return Setting("theory", float(sigma))
+    try:
+        return Setting(float(alpha), float(sigma))
+    except ValueError:
+        raise ValueError(f"alpha must be a number or 'theory', got {alpha!r}, sigma a number, got {sigma!r}") from None
