@@ -80,7 +80,7 @@ def taste_profile(root: str | Path | None = None, topics: Literal["lastfm", "tag
     topics: "lastfm", the tags in ``lastfm_tags.db`` that name a genre (GENRES) and have a weight of at least
         LEAST_WEIGHT; or "tagtraum", the one or two genres of a track in ``msd_tagtraum_cd2.cls`` (else ``…_cd2c.cls``).
 
-    Cost: 6 million made-up triplets took 20 s and 1.6 GB; we could not try the publisher's 48 million.
+    Cost: a few passes over the triplets at polars' speed; we could not try it on the publisher's file.
 
     """
     if topics not in ("lastfm", "tagtraum"):
