@@ -1,6 +1,6 @@
 """Seconds that a first use takes, each in a fresh process: import, help, the first list, compiling ahead of time.
 
-make first-use prints the table in docs/performance.md in about two minutes, most of them compiling.
+make first-use prints the table in docs/performance.md in some four minutes, most of them compiling.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ WARM = {
 
 
 def seconds(arguments: tuple[str, ...], cache: str) -> float:
-    """The time of a process, with compiled code kept in cache."""
+    """The time of a process, with compiled kernels kept in cache and Python's own bytecode kept as by default."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     begin = perf_counter()
     subprocess.run([sys.executable, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
     return perf_counter() - begin
