@@ -223,6 +223,19 @@ def report(folder: Annotated[Path, typer.Argument(help="A folder of results, fro
     console.print(f"Report: {made.page}; {len(made.pictures)} figures in {folder / 'figures'}", soft_wrap=True)
 
 
+@app.command()
+def warmup() -> None:
+    """Compile everything ahead of time, for instance while an image is built; run it as the user who will run thali."""
+    from thali.warmup import compile_all
+
+    made = compile_all()
+    if made.compiled:
+        told = f"compiled for {made.compiled} combinations of types in {made.seconds:.1f} s, kept in {made.folder}"
+    else:
+        told = f"all there already, loaded in {made.seconds:.1f} s from {made.folder}"
+    print(f"{made.kernels} kernels, {told}")
+
+
 def _changed(
     name: str,
     users: int | None,

@@ -6,13 +6,10 @@ import hashlib
 import os
 import stat
 import tempfile
-import urllib.request
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path, PurePosixPath
-from urllib.error import HTTPError
 
 #: Seconds without an answer, after which the publisher counts as out of reach.
 TIMEOUT = 30.0
@@ -155,6 +152,10 @@ def fetch(archive: Archive, into: Path) -> Path:
 
 def _chunks(address: str, by_hand: str) -> Iterator[bytes]:
     """The bytes at an address; that they do not come, or not all, is an OSError."""
+    import urllib.request  # takes a while, and few calls fetch anything
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+
     request = urllib.request.Request(address, headers={"User-Agent": "thali"})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as response:

@@ -11,7 +11,7 @@ import numpy as np
 from thali.experiments.problems import Problem
 from thali.experiments.settings import PAPER
 from thali.policies import POLICIES, LinearPolicy, Policy
-from thali.simulate import Run, simulate
+from thali.simulation import Run, simulate
 
 
 @dataclass(frozen=True)

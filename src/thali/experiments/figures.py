@@ -12,7 +12,7 @@ from thali import theory
 from thali.experiments.results import DIVERSITY, Curve, Results, cell
 from thali.experiments.settings import EXPERIMENTS, PRACTICAL, THEORY, Setting
 from thali.experiments.statistics import mean
-from thali.simulate import Run
+from thali.simulation import Run
 from thali.types import Floats, Integers
 
 # One colour a policy, everywhere; chosen to differ for colour-blind readers too.

@@ -17,7 +17,7 @@ from thali.experiments.sources import shares
 from thali.lists import greedy_lists, optimal_list
 from thali.policies import POLICIES, LinearPolicy
 from thali.randomness import stream
-from thali.simulate import simulate
+from thali.simulation import simulate
 from thali.types import Floats, Integers
 
 if TYPE_CHECKING:

@@ -1,6 +1,8 @@
 """The one way a kernel is compiled."""
 
+import warnings
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -28,4 +30,22 @@ def inlined(function: F) -> F:
 
 def _compiled(function: F, *, forceinline: bool) -> F:
     function.__qualname__ = f"{function.__qualname__}_{SOURCES}"
-    return cast(F, njit(cache=True, nogil=True, error_model="numpy", forceinline=forceinline)(function))
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": forceinline}
+    try:
+        return cast(F, njit(cache=True, **options)(function))
+    except RuntimeError as error:
+        if "no locator available" not in str(error):
+            raise
+        _warn_not_kept()
+        return cast(F, njit(**options)(function))
+
+
+@cache
+def _warn_not_kept() -> None:
+    """Once a process: neither the package's folder nor the user's cache folder can be written."""
+    warnings.warn(
+        "thali compiles in memory, anew in each process, as it finds no folder to keep compiled code in: set the "
+        "environment variable NUMBA_CACHE_DIR to one that can be written, and fill it ahead of time by 'thali warmup'",
+        RuntimeWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,108 @@
+"""Compile every kernel ahead of time, so that the first person need not wait; ``thali warmup``.
+
+Numba compiles a function for the types of its arguments when it is first called, so the one sure way to have all that
+the library will need is to use the library: a tiny problem goes through everything that calls a kernel.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numba.extending import is_jitted
+
+import thali.kernels
+from thali.catalog import Catalog
+from thali.clicks import Cascade, ClickModel, DiverseCascade, LinearSubmodular
+from thali.datasets.estimation import preferences
+from thali.datasets.interactions import Interactions
+from thali.lists import greedy_lists, optimal_list
+from thali.policies import POLICIES
+from thali.simulation import simulate
+from thali.types import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Warmth:
+    """What a warm-up found and did."""
+
+    kernels: int
+    """How many there are."""
+    compiled: int
+    """How often one was compiled for some types: 0 where all were kept from before."""
+    seconds: float
+    folder: Path
+    """Where compiled code is kept."""
+
+
+def compile_all() -> Warmth:
+    """Compile, or load, every kernel for the types that the library calls it with. Cost: some 20 to 60 s, once."""
+    found = kernels()
+    if not found:
+        raise RuntimeError("NUMBA_DISABLE_JIT must not be set for a warm-up: kernels are not compiled then")
+    folder = found[0].stats.cache_path
+    if folder is None:
+        raise RuntimeError("NUMBA_CACHE_DIR must name a folder that can be written: compiled code cannot be kept")
+    begin, before = perf_counter(), _compilations(found)
+    use_everything()
+    return Warmth(len(found), _compilations(found) - before, perf_counter() - begin, Path(folder))
+
+
+def kernels() -> list[Any]:
+    """All compiled functions of :mod:`thali.kernels`, those that become part of others as well."""
+    names = [module.name for module in pkgutil.iter_modules(thali.kernels.__path__, f"{thali.kernels.__name__}.")]
+    return [
+        function
+        for name in names
+        for function in vars(import_module(name)).values()
+        if is_jitted(function) and function.py_func.__module__ == name
+    ]
+
+
+def use_everything() -> None:
+    """A call of everything that calls a kernel. New kernels, and new ways to call one, get a line here.
+
+    What matters is the types of arrays, and whether they are read-only; their size does not.
+    """
+    interactions = Interactions.of(
+        [("ana", "Heat", 1.0), ("ana", "Fargo", 1.0), ("bob", "Heat", 1.0), ("bob", "Ronin", 1.0)],
+        {"Heat": ["crime"], "Fargo": ["crime", "comedy"], "Ronin": ["crime"]},
+    )
+    theta = preferences(interactions)
+    K = 2
+    for coverage in ("probabilistic", "max", _OwnCoverage()):
+        catalog = Catalog.estimate(interactions, coverage=coverage)
+        person = DiverseCascade(catalog, theta)
+        for known in (theta, person.theta):  # one that can be written, one read-only
+            greedy_lists(catalog, known, K)
+            optimal_list(catalog, known[0], K)
+        models: tuple[ClickModel, ...] = (
+            person,
+            LinearSubmodular(catalog, theta),
+            Cascade(np.full((len(theta), catalog.L), 0.5)),
+        )
+        for policy_class in POLICIES.values():
+            policy = policy_class(catalog, K)
+            for model in models:
+                simulate(policy, model, steps=2)
+            state = policy.init(len(theta))
+            lists = policy.recommend(state, rng=0)
+            policy.update(state, lists, person.sample(lists, np.random.default_rng(0)))
+            state.put([0], state.take([1]))
+
+
+class _OwnCoverage:
+    """A coverage that is no kernel's, for the general road."""
+
+    def coverage(self, items: Integers, weights: Floats) -> Floats:
+        """The largest weight, by NumPy."""
+        return np.asarray(weights.max(axis=0, initial=0.0))
+
+
+def _compilations(found: list[Any]) -> int:
+    return sum(sum(function.stats.cache_misses.values()) for function in found)
