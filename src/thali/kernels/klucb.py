@@ -101,9 +101,11 @@ def kl_lists(shown, clicked, updates, out, items=None, start=None):
             slot = (np.uint64(37) * np.uint64(count) + np.uint64(ones)) % np.uint64(SLOTS)
             known = (pairs[slot, 0] == count) & (pairs[slot, 1] == ones)
             index = bound[slot]
-            if (known & (index <= last)) | (a * ones + b * (count - ones) > slack):
+            if known & (index <= last):
                 continue
             if not (known & exact[slot]):
+                if a * ones + b * (count - ones) > slack:
+                    continue
                 pairs[slot, 0], pairs[slot, 1] = count, ones
                 own_a, own_b = tangent(ones / count, last * (1.0 - PRECISION))
                 if own_a * ones + own_b * (count - ones) > slack:
