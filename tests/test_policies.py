@@ -1,17 +1,13 @@
 """Each policy against the plain transcription in reference.py, which learns on its own from the same clicks."""
 
 import math
-from bisect import bisect
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 import reference
 import thali
 from instances import STYLES, weights
-from thali.kernels.klucb import kl_index
 from thali.policies.linear import LinearPolicy
 
 SWITCHES = {
@@ -95,70 +91,6 @@ def test_theoretical_optimism_of_lsb_greedy_and_capped_lin_ucb_equal_transcripti
             clicks = random_clicks(rng, K)
             policy.update(state, lists, clicks[None])
             plain.update(lists[0].tolist(), clicks)
-
-
-def test_kl_ucb_equals_transcription():
-    rng = np.random.default_rng(6)
-    attraction = rng.random(20) * 0.6
-    plain = reference.PlainKLUCB(20, 4)
-    policy = thali.CascadeKLUCB(thali.Catalog(np.ones((20, 1))), 4)
-    state = policy.init(1)
-    for _ in range(600):
-        lists = policy.recommend(state)
-        assert lists[0].tolist() == list(plain.recommend())
-        clicks = rng.random(4) < attraction[lists[0]]
-        policy.update(state, lists, clicks[None])
-        plain.update(lists[0].tolist(), clicks)
-
-
-def scanned(shown, clicked, t):
-    """The index of each item; 1 if it was never examined."""
-    budget = math.log(t) + 3 * math.log(max(1.0, math.log(t)))
-    return [kl_index(ones / n, budget / n) if n else 1.0 for n, ones in zip(shown, clicked, strict=True)]
-
-
-@st.composite
-def counts(draw):
-    """(shown, clicked) of up to 30 items, and t: of few kinds, so that many are equal, or all of nearly one index."""
-    t = draw(st.sampled_from([1, 2, 3, 10**6]) | st.integers(1, 10**6))
-    size = st.sampled_from([0, 1, 2, 3, 100, 4095, 4096, 4097]) | st.integers(1, 60) | st.integers(5000, 10**6)
-    if draw(st.booleans()):
-        level, items = draw(st.floats(0.05, 0.95)), []
-        for n in draw(st.lists(size, min_size=1, max_size=30)):
-            above = bisect(range(n), level, key=lambda ones: scanned([n], [ones], t)[0])
-            items.append((n, max(0, above - draw(st.integers(0, 1)))))
-        return items, t
-    pair = size.flatmap(lambda n: st.tuples(st.just(n), st.sampled_from([0, n, n // 2, n // 100]) | st.integers(0, n)))
-    few = draw(st.lists(pair, min_size=1, max_size=8))
-    return draw(st.lists(st.sampled_from(few), min_size=1, max_size=30)), t
-
-
-@given(case=counts(), K=st.integers(1, 30))
-@example(case=([(10, 10), (0, 0), (5000, 5000), (3, 3)], 1), K=3)  # all of index 1: the lowest items
-@example(case=([(5000, 0), (7, 0), (10**6, 0)], 1), K=2)  # all of index 0
-@example(case=([(2, 1), (10_000, 5000), (6, 3), (10_000, 5001)], 1), K=3)  # no optimism: the shares themselves
-def test_kl_ucb_lists_equal_a_scan_of_all_indices(case, K):
-    items, t = case
-    K = min(K, len(items))
-    policy = thali.CascadeKLUCB(thali.Catalog(np.ones((len(items), 1))), K)
-    state = policy.init(2)
-    turned = items[::-1]
-    state.shown[:] = [[n for n, _ in items], [n for n, _ in turned]]
-    state.clicked[:] = [[n for _, n in items], [n for _, n in turned]]
-    state.updates[:] = t - 1
-    for user, found in enumerate(policy.recommend(state).tolist()):
-        index = scanned(state.shown[user].tolist(), state.clicked[user].tolist(), t)
-        assert found == sorted(range(len(items)), key=lambda e: (-index[e], e))[:K]
-
-
-def test_kl_index_solves_its_equation():
-    from thali.kernels.klucb import kl_index
-
-    rng = np.random.default_rng(7)
-    for _ in range(2000):
-        count = int(rng.integers(1, 10**6))
-        p, budget = rng.integers(0, count + 1) / count, float(rng.uniform(0, 40))
-        assert kl_index(p, budget / count) == pytest.approx(reference.kl_ucb(p, count, budget), abs=1e-12)
 
 
 def test_theoretical_optimism_of_each_policy():

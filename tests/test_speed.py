@@ -22,3 +22,15 @@ def test_a_step_is_many_times_faster_than_textbook_numpy(case, floor):
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(BENCHMARKS)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert float(done.stdout) >= floor
+
+
+@pytest.mark.slow
+def test_a_step_of_kl_ucb_is_many_times_faster_than_bisection():
+    script = (
+        "import numpy as np, klucb; "
+        "print(min(np.median(t['numpy'] / t['thali']) for warm in (1, 100, 1000, 10_000) "
+        "for t in [klucb.measure(warm=warm, repeats=30)]))"
+    )
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(BENCHMARKS)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert float(done.stdout) >= 60

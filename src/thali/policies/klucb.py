@@ -22,7 +22,8 @@ class CascadeKLUCB(Policy):
     Departs from its paper: no initial round over the items; an item never examined has index 1. Ties go to the lowest
     item.
 
-    Cost a user: O(L) to recommend, O(K) to learn; O(L) memory.
+    Cost a user: a look at the counts of L items to recommend, with the index computed once for each pair of counts
+    that may be on the list (:func:`thali.kernels.klucb.kl_lists`); O(K) to learn; O(L) memory.
 
     Examples
     --------
