@@ -53,6 +53,10 @@ class Policy(ABC):
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
         """Learn from checked clicks (users, K) on lists, whose features at showing were gains (users, K, d)."""
 
+    def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
+        """:meth:`learn` with the gains of now; for policies that can do it without the array of them."""
+        self.learn(state, lists, clicks, self.gains(lists))
+
     def init(self, users: int) -> State:
         """The state of this many users of whom nothing is known."""
         state: State = checks.instance(
@@ -84,10 +88,10 @@ class Policy(ABC):
         lists = checks.item_lists("lists", lists, state.users, self.catalog.L, self.K)
         clicks = checks.click_matrix("clicks", clicks, *lists.shape)
         if gains is None:
-            gains = self.gains(lists)
-        else:
-            gains = checks.floats("gains", gains, (*lists.shape, self.catalog.d), "(users, K, d)")
-            checks.within("gains", gains, 0.0, 1.0)
+            self.learn_now(state, lists, clicks)
+            return
+        gains = checks.floats("gains", gains, (*lists.shape, self.catalog.d), "(users, K, d)")
+        checks.within("gains", gains, 0.0, 1.0)
         self.learn(state, lists, clicks, gains)
 
     def new_state(self, **arrays: Any) -> State:
