@@ -1,7 +1,7 @@
 """What learning costs: CascadeLSB.update and its parts, single thread, in states reached by learning.
 
-OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/learning.py prints the table of docs/decisions.md in some seconds.
-Numbers are µs a user: median (lower to upper quartile).
+OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/learning.py prints what the table in docs/decisions.md is made of.
+Numbers are µs a user: least, median (lower to upper quartile).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ L = 1000
 
 
 def quartiles(calls: Mapping[str, Callable[[], object]], repeats: int, users: int) -> dict[str, np.ndarray]:
-    """Median and quartiles (3,) of µs a user for each call, taken in turns."""
+    """Least, lower quartile, median and upper quartile (4,) of µs a user for each call, taken in turns."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
             begin = time.perf_counter()
             call()
             times[name].append(time.perf_counter() - begin)
-    return {name: np.quantile(taken, [0.5, 0.25, 0.75]) * 1e6 / users for name, taken in times.items()}
+    return {name: np.quantile(taken, [0.0, 0.25, 0.5, 0.75]) * 1e6 / users for name, taken in times.items()}
 
 
 def measure(d: int, K: int, users: int, *, repeats: int, warm: int = 100) -> dict[str, np.ndarray]:
@@ -65,7 +65,7 @@ def main() -> None:
     print("| d | K | users a batch | update | refresh alone | NumPy's inv, solve, slogdet |\n" + "|---" * 6 + "|")
     for d, K, users in CASES:
         found = measure(d, K, users, repeats=repeats)
-        cells = (f"{a:.2f} ({b:.2f}-{c:.2f})" for a, b, c in found.values())
+        cells = (f"{a:.2f}, {c:.2f} ({b:.2f}-{e:.2f})" for a, b, c, e in found.values())
         print(f"| {d} | {K} | {users} | {' | '.join(cells)} |", flush=True)
 
 

@@ -102,10 +102,12 @@ class Policy(ABC):
     def _form(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Settings and arrays of any state of this learner: dtype and shape of one user's part."""
         blank = self.init(1)
-        return blank.settings, {name: self._part(array) for name, array in blank.arrays.items()}
+        return blank.settings, self._parts(blank.arrays)
 
-    def _part(self, array: NDArray[Any]) -> tuple[Any, ...]:
-        return (array.dtype, array.ndim) if self.grows else (array.dtype, array.shape[1:])
+    def _parts(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+        if self.grows:
+            return {name: (array.dtype, array.ndim) for name, array in arrays.items()}
+        return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
 
     def check(self, state: State) -> None:
         """An error unless the state is of this learner, with its settings and shapes."""
@@ -120,6 +122,6 @@ class Policy(ABC):
                 f"state must be of the same learner: it was learned with other {', '.join(other)}: {other} against "
                 f"{ ({name: settings[name] for name in other}) } here (names of items and topics by their digest)"
             )
-        found = {name: self._part(array) for name, array in state.arrays.items()}
+        found = self._parts(state.arrays)
         if found != parts:
             raise ValueError(f"state of {self.name} must hold arrays like {parts} for each user, got {found}")

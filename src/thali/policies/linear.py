@@ -67,7 +67,7 @@ class LinearPolicy(Policy):
     features="gains", Δ(e|∅) for "items". A position counts as examined up to the first click ("first-click"; all K if
     there is none) or always ("all").
 
-    Departs from the paper: M⁻¹ and θ̄ come from one Cholesky factor after each update; the argmax is searched, not
+    Departs from the paper: M⁻¹ and θ̄ come from one LDLᵀ of M after each update; the argmax is searched, not
     scanned, with the same result; ties go to the lowest item.
 
     Parameters
