@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thali.kernels.checks import first_bad_list
+from thali.kernels.checks import finite, first_bad_list
 from thali.types import Booleans, Floats, Integers
 
 
@@ -64,11 +64,13 @@ def sequence(name: str, values: Any) -> list[Any]:
 def floats(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) -> Floats:
     """A finite float64 array of this shape (None: any length), e.g. meaning "(users, d)"; contiguous."""
     given = _array(name, values, "fiub", f"numbers {meaning}")
-    if given.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, given.shape, strict=True)):
+    if given.shape != shape and (
+        given.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, given.shape, strict=True))
+    ):
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
         raise ValueError(f"{name} must have shape {meaning} = ({wanted}), got {given.shape}")
     array = np.ascontiguousarray(given, dtype=np.float64)
-    if not np.isfinite(array).all():
+    if not finite(array.reshape(-1)):
         raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
     return array
 

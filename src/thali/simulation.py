@@ -150,7 +150,7 @@ def _step(policy: Policy, model: ClickModel, state: State, own: Any, luck: Float
     lists = policy.choose(state, own if policy.samples else None)
     lists = checks.item_lists(f"lists chosen by {policy.name}", lists, state.users, policy.catalog.L, policy.K)
     clicks, value = model.outcome(lists, luck)
-    policy.learn(state, lists, clicks, policy.gains(lists))
+    policy.learn_now(state, lists, clicks)
     return lists, clicks, value
 
 

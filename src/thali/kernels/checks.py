@@ -1,6 +1,17 @@
 """Checks that run at every step, so they are compiled."""
 
+from math import isfinite
+
 from thali.kernels.jit import kernel
+
+
+@kernel
+def finite(array):
+    """Whether no entry of array (n,) is NaN or infinite."""
+    wrong = 0
+    for x in array:
+        wrong += not isfinite(x)
+    return wrong == 0
 
 
 @kernel

@@ -53,6 +53,10 @@ class Policy(ABC):
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
         """Learn from checked clicks (users, K) on lists, whose features at showing were gains (users, K, d)."""
 
+    def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
+        """:meth:`learn` with the gains of now; for policies that can do it without the array of them."""
+        self.learn(state, lists, clicks, self.gains(lists))
+
     def init(self, users: int) -> State:
         """The state of this many users of whom nothing is known."""
         state: State = checks.instance(
@@ -84,10 +88,10 @@ class Policy(ABC):
         lists = checks.item_lists("lists", lists, state.users, self.catalog.L, self.K)
         clicks = checks.click_matrix("clicks", clicks, *lists.shape)
         if gains is None:
-            gains = self.gains(lists)
-        else:
-            gains = checks.floats("gains", gains, (*lists.shape, self.catalog.d), "(users, K, d)")
-            checks.within("gains", gains, 0.0, 1.0)
+            self.learn_now(state, lists, clicks)
+            return
+        gains = checks.floats("gains", gains, (*lists.shape, self.catalog.d), "(users, K, d)")
+        checks.within("gains", gains, 0.0, 1.0)
         self.learn(state, lists, clicks, gains)
 
     def new_state(self, **arrays: Any) -> State:
@@ -98,10 +102,12 @@ class Policy(ABC):
     def _form(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Settings and arrays of any state of this learner: dtype and shape of one user's part."""
         blank = self.init(1)
-        return blank.settings, {name: self._part(array) for name, array in blank.arrays.items()}
+        return blank.settings, self._parts(blank.arrays)
 
-    def _part(self, array: NDArray[Any]) -> tuple[Any, ...]:
-        return (array.dtype, array.ndim) if self.grows else (array.dtype, array.shape[1:])
+    def _parts(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+        if self.grows:
+            return {name: (array.dtype, array.ndim) for name, array in arrays.items()}
+        return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
 
     def check(self, state: State) -> None:
         """An error unless the state is of this learner, with its settings and shapes."""
@@ -116,6 +122,6 @@ class Policy(ABC):
                 f"state must be of the same learner: it was learned with other {', '.join(other)}: {other} against "
                 f"{ ({name: settings[name] for name in other}) } here (names of items and topics by their digest)"
             )
-        found = {name: self._part(array) for name, array in state.arrays.items()}
+        found = self._parts(state.arrays)
         if found != parts:
             raise ValueError(f"state of {self.name} must hold arrays like {parts} for each user, got {found}")

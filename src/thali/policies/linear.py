@@ -15,7 +15,7 @@ import numpy as np
 
 from thali import checks, theory
 from thali.catalog import Catalog
-from thali.kernels import learn, posterior
+from thali.kernels import index, learn, posterior
 from thali.lists import Builder, greedy
 from thali.policies.base import Policy
 from thali.policies.state import State
@@ -48,7 +48,8 @@ class LinearState(State):
 
     def refresh(self) -> None:
         """Recompute what follows from M and B; call it if you have written into them yourself. O(d³) a user."""
-        posterior.refresh(self.M, self.B, self.inverse, self.solution, self.logdet)
+        arrays = self.arrays  # rather than by attribute, which is a slow road in a step of some µs
+        posterior.refresh(arrays["M"], arrays["B"], self.inverse, self.solution, self.logdet)
 
     def check(self) -> None:
         """M symmetric with no eigenvalue below 1, B finite, updates counts."""
@@ -66,7 +67,7 @@ class LinearPolicy(Policy):
     features="gains", Δ(e|∅) for "items". A position counts as examined up to the first click ("first-click"; all K if
     there is none) or always ("all").
 
-    Departs from the paper: M⁻¹ and θ̄ come from one Cholesky factor after each update; the argmax is searched, not
+    Departs from the paper: M⁻¹ and θ̄ come from one LDLᵀ of M after each update; the argmax is searched, not
     scanned, with the same result; ties go to the lowest item.
 
     Parameters
@@ -141,7 +142,9 @@ class LinearPolicy(Policy):
     def _optimism(self, state: State) -> Floats:
         if self.alpha == "theory":
             return self.theoretical_alpha(state)
-        return np.full(state.users, self.alpha, dtype=np.float64)
+        alpha = np.empty(state.users)
+        alpha.fill(self.alpha)
+        return alpha
 
     def theoretical_alpha(self, state: State) -> Floats:
         """α of Theorem 2 for this horizon, with ‖θ*‖ ≤ 1 (users,)."""
@@ -168,6 +171,20 @@ class LinearPolicy(Policy):
         assert isinstance(state, LinearState)
         learn.accumulate(state.M, state.B, gains, clicks, EXAMINED[self.examined], self.sigma**-2)
         state.updates += 1
+        state.refresh()
+
+    def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
+        """The same, to the last bit, straight from the weights; unless gains or learning are of one's own."""
+        mine, c = type(self), self.catalog
+        if c.own is not None or mine.gains is not LinearPolicy.gains or mine.learn is not LinearPolicy.learn:
+            super().learn_now(state, lists, clicks)
+            return
+        assert isinstance(state, LinearState)
+        kind = c.kind if self.features == "gains" else index.FIXED
+        rule, precision = EXAMINED[self.examined], self.sigma**-2
+        arrays = state.arrays
+        learn.observe(kind, c.indptr, c.topic, c.weight, lists, clicks, rule, precision, arrays["M"], arrays["B"])
+        arrays["updates"] += 1
         state.refresh()
 
     def _horizon(self) -> int:
