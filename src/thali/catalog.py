@@ -11,24 +11,29 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from thali import checks, rays
+from thali import checks
 from thali.coverage import own_gain, own_gains, resolve
 from thali.datasets.estimation import attractiveness
 from thali.datasets.interactions import Interactions
+from thali.groups import Groups, Room
 from thali.kernels import index, learn
-from thali.types import Floats, Indices, Integers
+from thali.kernels.groups import Items
+from thali.types import Booleans, Floats, Integers
 
 
 class Catalog:
     """L items with weights w̄(e,j) in [0, 1] on d topics, and the coverage c(S) built from them.
 
+    Items can be put, changed and removed (:meth:`put`, :meth:`remove`), in place and at once, but not while another thread
+    chooses from the catalogue. An item keeps its index for good: L only grows, and ``len(catalog)`` counts what is there.
+
     Parameters
     ----------
-    weights: (L, d), dense or scipy.sparse.
+    weights: (L, d), dense or scipy.sparse; d at most 65,535.
     items, topics: their names, each unique; by default the indices themselves.
     coverage: ``"probabilistic"`` (Eq. topicCoverage), ``"max"``, or an object (:class:`thali.coverage.Coverage`).
 
-    Cost: O(nnz + L log L) to build, once.
+    Cost: O(nnz + L log L) to build, once; the index for the search when it is first asked for (docs/performance.md).
 
     Examples
     --------
@@ -39,6 +44,10 @@ class Catalog:
     >>> films.gains([[0, 1]])
     array([[[0.5, 0. ],
             [0.2, 0.2]]])
+    >>> films.put("Ronin", [0.6, 0.0]), films.remove("Heat")
+    (2, 0)
+    >>> films.L, len(films), thali.greedy_lists(films, [[1.0, 0.0]], K=1)
+    (3, 2, array([[2]]))
 
     """
 
@@ -51,16 +60,26 @@ class Catalog:
     ) -> None:
         matrix = _sparse(weights)
         self.L, self.d = (int(n) for n in matrix.shape)
-        self.items = _names("items", items, self.L)
-        self.topics = _names("topics", topics, self.d)
+        self._items: list[Hashable] | range = _names("items", items, self.L)
+        self.topics: Sequence[Hashable] = tuple(_names("topics", topics, self.d))
         self.coverage = coverage
-        self.indptr: Indices = matrix.indptr.astype(np.uint32)
-        self.topic: Indices = matrix.indices.astype(np.uint32)
-        self.weight: Floats = matrix.data
-        for array in (self.indptr, self.topic, self.weight):
-            array.flags.writeable = False
         self._given_sparse = sp.issparse(weights)
         self.kind, self.own = resolve(coverage, self.d)
+        self._removed: set[int] = set()
+        #: Grows with every change; whatever was computed from the weights before is of an older version.
+        self.version = 0
+        self._rooms = Items(
+            begin=Room(self.L, np.uint32),
+            end=Room(self.L, np.uint32),
+            topics=Room(matrix.nnz, np.uint32),
+            weights=Room(matrix.nnz, np.float64),
+        )
+        self._rooms.begin.view[:] = matrix.indptr[:-1]
+        self._rooms.end.view[:] = matrix.indptr[1:]
+        self._rooms.topics.view[:] = matrix.indices
+        self._rooms.weights.view[:] = matrix.data
+        #: Topics and weights of each item, as the kernels read them.
+        self.sparse = Items(*(room.view for room in self._rooms))
 
     @classmethod
     def estimate(cls, interactions: Interactions, coverage: Any = "probabilistic") -> Catalog:
@@ -74,32 +93,127 @@ class Catalog:
     def __repr__(self) -> str:
         return f"Catalog(L={self.L}, d={self.d}, coverage={self.coverage!r})"
 
+    def __len__(self) -> int:
+        """How many items there are: those put less those removed."""
+        return self.L - len(self._removed)
+
+    @property
+    def items(self) -> Sequence[Hashable]:
+        """The names of all items by index (L,); of removed ones too."""
+        return self._items
+
     @cached_property
     def weights(self) -> Any:
-        """w̄ (L, d), read-only: a NumPy array, or a scipy.sparse.csr_array if it was given sparse."""
+        """w̄ (L, d), read-only: a NumPy array, or a scipy.sparse.csr_array if it was given sparse.
+
+        Of a removed item, what it was.
+        """
         return self.csr if self._given_sparse else self.dense
 
     @cached_property
     def csr(self) -> sp.csr_array:
-        """w̄ as a scipy.sparse.csr_array."""
-        return sp.csr_array((self.weight, self.topic, self.indptr), shape=(self.L, self.d))
+        """w̄ as a scipy.sparse.csr_array, read-only."""
+        begin, end, topics, weights = self.sparse
+        sizes = (end - begin).astype(np.int64)
+        indptr = np.append(0, np.cumsum(sizes))
+        at = np.repeat(begin - indptr[:-1], sizes) + np.arange(indptr[-1])
+        parts = weights[at], topics[at].astype(np.int32), indptr
+        for part in parts:
+            part.flags.writeable = False
+        return sp.csr_array(parts, shape=(self.L, self.d))
 
     @cached_property
     def dense(self) -> Floats:
-        """w̄ as a NumPy array."""
+        """w̄ as a NumPy array, read-only."""
         array: Floats = self.csr.toarray()
         array.flags.writeable = False
         return array
 
     @cached_property
-    def rays(self) -> rays.Rays:
-        """The items by ray. Parallel items keep their order under probabilistic coverage only."""
-        return rays.build(self.indptr, self.topic, self.weight, parallel=self.kind == index.PROBABILISTIC)
+    def groups(self) -> Groups:
+        """The index that the exact search looks at. Made when first asked for, then kept up to date."""
+        groups = Groups(self.sparse, self.d, parallel=self.kind == index.PROBABILISTIC)
+        for item in self._removed:
+            groups.remove(item)
+        return groups
+
+    @cached_property
+    def present(self) -> Booleans:
+        """Which items are there (L,), read-only."""
+        there = np.ones(self.L, dtype=np.bool_)
+        there[list(self._removed)] = False
+        there.flags.writeable = False
+        return there
 
     @cached_property
     def twins(self) -> Integers:
-        """For each item, the item before it with the same weights, or -1 (L,)."""
-        return rays.twins(rays.build(self.indptr, self.topic, self.weight, parallel=False))
+        """For each item, the item present before it with the same weights, or -1 (L,)."""
+        twin, last = np.full(self.L, -1, dtype=np.int64), {}
+        begin, end, topics, weights = self.sparse
+        for e in np.flatnonzero(self.present).tolist():
+            key = topics[begin[e] : end[e]].tobytes(), weights[begin[e] : end[e]].tobytes()
+            twin[e] = last.get(key, -1)
+            last[key] = e
+        return twin
+
+    def put(self, name: Hashable, weights: Any) -> int:
+        """Add an item, or give the item of this name other weights (d,) on the topics; returns its index.
+
+        From now on it can be chosen and is shown with these weights; nothing is learned anew. A new item's index is L, one
+        more than any before; an item that was removed comes back as a new one.
+        Cost: O(s) for s topics, and O(n) to find one of n items with the same topics; when the room for new items is
+        used up, everything moves to a larger place once.
+        """
+        _name("items", name)
+        row = checks.floats("weights of put", weights, (self.d,), "(d,)")
+        checks.within("weights of put", row, 0.0, 1.0)
+        topics = np.flatnonzero(row).astype(np.uint32)
+        values = row[topics]
+        e = self._item_index.get(name, self.L)
+        new = e == self.L
+        if not new and topics.size == self.sparse.end[e] - self.sparse.begin[e]:
+            at = int(self.sparse.begin[e])
+        else:
+            if len(self._rooms.weights.view) + topics.size >= 2**32:
+                raise ValueError("weights of Catalog must have fewer than 2³² entries that are not 0")
+            at = len(self._rooms.weights.view)
+            self._rooms.topics.take(topics.size)
+            self._rooms.weights.take(topics.size)
+            if new:
+                self._rooms.begin.take(1)
+                self._rooms.end.take(1)
+            self._rooms.begin.view[e], self._rooms.end.view[e] = at, at + topics.size
+            self.sparse = Items(*(room.view for room in self._rooms))
+        self.sparse.topics[at : at + topics.size], self.sparse.weights[at : at + topics.size] = topics, values
+        if "groups" in self.__dict__:
+            self.groups.put(e, topics, values)
+        if new:
+            if isinstance(self._items, range):
+                self._items = list(self._items)
+            self._items.append(name)
+            self._item_index[name] = e
+            self.L += 1
+        self._changed()
+        return e
+
+    def remove(self, name: Hashable) -> int:
+        """Take an item out: it is not chosen any more. Returns its index, which no other item will have.
+
+        What was learned from it stays, and so do its weights, for clicks that come late. Cost: O(n) for n items with the
+        same topics.
+        """
+        e = self.item(name)
+        if "groups" in self.__dict__:
+            self.groups.remove(e)
+        self._removed.add(e)
+        del self._item_index[name]
+        self._changed()
+        return e
+
+    def _changed(self) -> None:
+        self.version += 1
+        for name in ("weights", "csr", "dense", "present", "twins", "items_digest"):
+            self.__dict__.pop(name, None)
 
     def item(self, name: Hashable) -> int:
         """The index of the item of this name."""
@@ -125,7 +239,7 @@ class Catalog:
         users, K = lists.shape
         out = np.zeros((users, K, self.d))
         if self.own is None:
-            learn.list_gains(self.kind, self.indptr, self.topic, self.weight, lists, out)
+            learn.list_gains(self.kind, self.sparse, lists, out)
             return out
         for user in range(users):
             covered = np.zeros(self.d)
@@ -162,7 +276,8 @@ class Catalog:
 
     @cached_property
     def _item_index(self) -> dict[Hashable, int]:
-        return {name: e for e, name in enumerate(self.items)}
+        """The items present, by name."""
+        return {name: e for e, name in enumerate(self.items) if e not in self._removed}
 
 
 def _sparse(weights: Any) -> sp.csr_array:
@@ -181,6 +296,8 @@ def _sparse(weights: Any) -> sp.csr_array:
     else:
         array = checks.floats("weights of Catalog", weights, (None, None), "(L, d)")
         matrix = sp.csr_array(array)
+    if matrix.shape[1] >= 2**16:
+        raise ValueError(f"weights of Catalog must have fewer than 65,536 topics, got {matrix.shape[1]}")
     if 0 in matrix.shape:
         raise ValueError(f"weights of Catalog must have at least one item and one topic, got shape {matrix.shape}")
     if not np.isfinite(matrix.data).all():
@@ -193,19 +310,23 @@ def _sparse(weights: Any) -> sp.csr_array:
     return matrix
 
 
-def _names(what: str, names: Iterable[Hashable] | None, size: int) -> Sequence[Hashable]:
+def _names(what: str, names: Iterable[Hashable] | None, size: int) -> list[Hashable] | range:
     if names is None:
         return range(size)
-    found = tuple(checks.sequence(f"{what} of Catalog", names))
+    found = checks.sequence(f"{what} of Catalog", names)
     for name in found:
-        if not isinstance(name, Hashable) or name != name:
-            raise TypeError(f"{what} of Catalog must be names (hashable, equal to themselves), got {name!r}")
+        _name(what, name)
     if len(found) != size:
         raise ValueError(f"{what} of Catalog must hold {size} names, one for each, got {len(found)}")
     if len(set(found)) != size:
         twice = Counter(found).most_common(1)[0][0]
         raise ValueError(f"{what} of Catalog must be unique, got {twice!r} twice")
     return found
+
+
+def _name(what: str, name: Any) -> None:
+    if not isinstance(name, Hashable) or name != name:
+        raise TypeError(f"{what} of Catalog must be names (hashable, equal to themselves), got {name!r}")
 
 
 def _digest(names: Sequence[Hashable]) -> str:

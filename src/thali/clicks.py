@@ -151,7 +151,13 @@ class DiverseCascade(ClickModel):
     def __init__(self, catalog: Catalog, theta: Any) -> None:
         self.catalog: Catalog = checks.instance(f"catalog of {type(self).__name__}", catalog, Catalog)
         self.theta = checks.fixed(checks.preferences(f"theta of {type(self).__name__}", theta, catalog.d))
-        self.users, self.L = len(self.theta), catalog.L
+        self.users = len(self.theta)
+
+    @property
+    def L(self) -> int:  # type: ignore[override]
+        """The number of items, as many as the catalogue has by now."""
+        assert self.catalog is not None
+        return self.catalog.L
 
     def attraction(self, lists: Any) -> Floats:
         """⟨Δ(a_k | a_1..a_{k-1}), θ*⟩ (users, K). Cost: O(K·s) a user for items of s topics."""
@@ -161,7 +167,7 @@ class DiverseCascade(ClickModel):
             return np.asarray(np.einsum("ukd,ud->uk", self.catalog.gains(lists), self.theta))
         out = np.empty(lists.shape)
         c = self.catalog
-        learn.list_attraction(c.kind, c.indptr, c.topic, c.weight, self.theta, lists, out)
+        learn.list_attraction(c.kind, c.sparse, self.theta, lists, out)
         return out
 
     def best_lists(self, K: int) -> Integers:

@@ -1,87 +1,210 @@
-"""Items by their set of topics: what the exact search looks at in place of single items."""
+"""Items by their set of topics: what the exact search looks at in place of single items.
+
+A *group* holds items with the same topics. It is a *ray* if their weights are parallel, as all items with the same topics
+are by the paper's definition of w̄: then the largest decides for all. Else it is a *tree*: blocks of 8 items in boxes, 8
+boxes in a larger box, and so on. Few items (fewer than 4) that are not parallel are a ray each.
+
+Groups with as many topics and of the same kind are *seated* eight to a block, each in a lane of its own, so that the search
+can bound or score eight at once. A tree is represented by the upper corner of all its weights.
+
+All of it lies in flat arrays, whose layout :mod:`thali.kernels.groups` states and :mod:`thali.kernels.search` reads.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from thali.kernels import groups as kernels
+from thali.kernels.groups import NONE, RAY, TREE, Items, Layout
 from thali.kernels.lanes import WIDTH
-from thali.types import Floats, Indices
+from thali.types import Booleans, Floats, Indices, Integers
+
+# Places for items in a tree that is made for new ones: at first, and at most.
+FIRST, MOST = 8, 64
 
 
-def aligned(n, dtype):
-    whole = np.zeros(n + 64 // np.dtype(dtype).itemsize, dtype=dtype)
-    skip = -whole.ctypes.data % 64 // whole.itemsize
-    return whole[skip : skip + n]
+class Room:
+    """An array with room to grow at its end; what is in use is ``view``. It begins with a line of memory."""
+
+    def __init__(self, size: int, dtype: Any, tail: tuple[int, ...] = ()) -> None:
+        self._dtype, self._tail = np.dtype(dtype), tail
+        self._all = self._zeros(size + size // 8)
+        self.view = self._all[:size]
+
+    def _zeros(self, size: int) -> NDArray[Any]:
+        """Zeros, which take memory once they are written; some more than asked, as vectors are read to their end."""
+        each = self._dtype.itemsize * int(np.prod(self._tail, dtype=np.int64))
+        whole = np.zeros((size + 64) * each + kernels.LINE, dtype=np.uint8)
+        skip = -whole.ctypes.data % kernels.LINE
+        return whole[skip : skip + (size + 64) * each].view(self._dtype).reshape(-1, *self._tail)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, in use or not."""
+        return self._all.nbytes
+
+    def take(self, count: int) -> NDArray[Any]:
+        """This many places more; when there is no room left, everything moves to a larger array."""
+        start = len(self.view)
+        size = start + count
+        if size + WIDTH > len(self._all):
+            larger = self._zeros(size + size // 2)
+            larger[:start] = self.view
+            self._all = larger
+        self.view = self._all[:size]
+        return self.view[start:]
 
 
-def build(begin: Indices, end: Indices, topics: Indices, weights: Floats, d: int, *, parallel: bool):
-    L = begin.size
+class Groups:
+    """The groups of all items of a catalogue, kept up to date as items come, change and go.
+
+    Cost: O(nnz + L·s·log L) to build; O(s) to put an item, O(n) to remove or change one in a group of n.
+    """
+
+    def __init__(self, items: Items, d: int, *, parallel: bool) -> None:
+        """parallel: whether parallel items keep their order as coverage grows (not so under max coverage)."""
+        self.d = d
+        order, start, kinds = _partition(items, parallel=parallel)
+        heads = order[start[:-1]]
+        sizes, counts = (items.end[heads] - items.begin[heads]).astype(np.int64), np.diff(start)
+        numbers, places, boxes = kernels.lengths(kinds, sizes, counts)
+        new = _new_blocks(kinds, sizes)
+        seats, blocks = np.empty(len(kinds), dtype=np.int64), np.empty((int(new.sum()), 5), dtype=np.uint32)
+        index, high = kernels.seats_of(new, sizes, kinds, seats, blocks)
+        self._rooms = Layout(
+            item_group=Room(len(items.begin), np.uint32),
+            groups=Room(len(kinds), np.uint32, (8,)),
+            masks=Room(len(kinds), np.int64),
+            topics=Room(int(sizes.sum()), np.uint32),
+            pool=Room(numbers, np.float64),
+            lane_item=Room(places, np.uint32),
+            boxes=Room(boxes, np.uint8),
+            blocks=Room(len(blocks), np.uint32, (5,)),
+            root_index=Room(index, np.uint32),
+            root_high=Room(high, np.float64),
+            root_group=Room(len(blocks) * WIDTH, np.uint32),
+            root_seat=Room(len(kinds), np.uint32),
+            block_masks=Room(len(blocks), np.int64),
+        )
+        #: The arrays as the kernels read them.
+        self.layout = self._views()
+        self.layout.blocks[:] = blocks
+        kernels.fill(order, start, kinds, items, self.layout)
+        kernels.seat_all(seats, d, self.layout)
+        # The tree to which the next new item of a set of topics goes, and the next seat for a tree of so many topics.
+        self._trees: dict[bytes, int] = {}
+        self._seats: dict[int, int] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, in use or in store for new items."""
+        return sum(room.nbytes for room in self._rooms)
+
+    def put(self, item: int, topics: Indices, weights: Floats) -> None:
+        """Give an item (a new one is the next of all) these topics, ascending, and weights.
+
+        New items go to trees of 8 places, then 16, 32 and 64: trees made before are not made anew.
+        """
+        if item == len(self.layout.item_group):
+            self._rooms.item_group.take(1)[:] = NONE
+            self.layout = self._views()
+        elif self.layout.item_group[item] != NONE:
+            if kernels.rewrite(item, topics, weights, self.layout):
+                return
+            self.remove(item)
+        key = topics.tobytes()
+        tree = self._trees.get(key)
+        if tree is None or not kernels.insert(item, tree, weights, self.layout):
+            places = FIRST if tree is None else min(MOST, 2 * int(self.layout.groups[tree, kernels.STRIDE]))
+            tree = self._trees[key] = self._new_tree(topics, places)
+            kernels.insert(item, tree, weights, self.layout)
+
+    def remove(self, item: int) -> None:
+        """Take an item out; another new one may get its place."""
+        kernels.remove(item, self.layout)
+
+    def _views(self) -> Layout:
+        return Layout(*(room.view for room in self._rooms))
+
+    def _new_tree(self, topics: Indices, places: int) -> int:
+        """An empty tree for items with these topics, seated; its number."""
+        rooms, size, group = self._rooms, len(topics), len(self.layout.groups)
+        rooms.pool.take(-len(rooms.pool.view) % WIDTH)
+        row = {
+            kernels.SIZE: size,
+            kernels.TOPICS: len(rooms.topics.view),
+            kernels.COUNT: 0,
+            kernels.STRIDE: places,
+            kernels.WEIGHTS: len(rooms.pool.view),
+            kernels.ITEMS: len(rooms.lane_item.view),
+            kernels.BOXES: len(rooms.boxes.view),
+            kernels.KIND: TREE,
+        }
+        rooms.groups.take(1)[:] = [row[field] for field in range(8)]
+        rooms.masks.take(1)[:] = np.bitwise_or.reduce(np.int64(1) << (topics.astype(np.int64) % 63), initial=0)
+        rooms.topics.take(size)[:] = topics
+        rooms.pool.take(size * places)
+        rooms.lane_item.take(places)[:] = NONE
+        rooms.boxes.take(kernels.box_blocks(TREE, places) * kernels.box_bytes(size))
+        rooms.root_seat.take(1)
+        seat = self._seats.get(size, 0)
+        if seat % WIDTH == 0:
+            seat = self._new_block(size)
+        self._seats[size] = seat + 1
+        self.layout = self._views()
+        kernels.seat(group, seat, self.d, self.layout)
+        return group
+
+    def _new_block(self, size: int) -> int:
+        """An empty block for trees of so many topics; its first seat."""
+        rooms = self._rooms
+        before = rooms.blocks.view[-1]
+        numbers = int(before[kernels.BLOCK_NUMBERS]) + kernels.block_numbers(int(before[kernels.BLOCK_SIZE]))
+        rooms.blocks.take(1)[:] = size, TREE, len(rooms.root_index.view), len(rooms.root_high.view), numbers
+        rooms.root_index.take(WIDTH * (size + size * (size + 1) // 2))
+        rooms.root_high.take(WIDTH * (size + 1))
+        rooms.block_masks.take(1)
+        first = len(rooms.root_group.view)
+        rooms.root_group.take(WIDTH)[:] = NONE
+        return first
+
+
+def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Integers]:
+    """Items in an order, where each group starts in it (G + 1,), and the groups' kinds (G,)."""
+    L = len(items.begin)
     keys = np.empty(L, dtype=np.uint64)
-    kernels.supports(begin, end, topics, keys)
+    kernels.supports(items, keys)
     order = np.argsort(keys, kind="stable").astype(np.uint32)
     new = np.empty(L, dtype=np.bool_)
-    kernels.parts(begin, end, topics, keys, order, new)
-    start = np.append(np.flatnonzero(new), L)
+    kernels.parts(items, keys, order, new)
     ends, kinds = np.empty(L, dtype=np.int64), np.empty(L, dtype=np.int64)
-    G = kernels.split(order, start, begin, end, weights, ends, kinds, parallel)
+    G = kernels.split(order, np.append(np.flatnonzero(new), L), items, ends, kinds, parallel)
     start, kinds = np.append(0, ends[:G]), kinds[:G]
-    kernels.arrange(order, start, kinds, begin, end, weights)
-    import os
-    c = int(os.environ.get("CHUNK", "0"))
-    if c:
-        st, kd = [], []
-        for g in range(G):
-            n = start[g + 1] - start[g]
-            if kinds[g] == 1 and n > c:
-                p = list(range(start[g], start[g + 1], c)); st += p; kd += [1] * len(p)
-            else:
-                st.append(start[g]); kd.append(kinds[g])
-        start, kinds = np.append(st, L), np.array(kd); G = len(kinds)
-    # Groups lie in memory as they are seated: by number of topics, kind, and the largest first.
-    scale = np.empty(G)
-    kernels.corners(order, start, begin, end, weights, scale)
+    kernels.arrange(order, start, kinds, items)
+    # As they are seated: by number of topics and kind; then rays by scale, trees by their topics, so that those who
+    # are visited together are alike.
     heads = order[start[:-1]]
-    sizes = (end[heads] - begin[heads]).astype(np.int64)
-    firsts = np.zeros((3, G))
+    begin, sizes = items.begin[heads].astype(np.int64), (items.end[heads] - items.begin[heads]).astype(np.int64)
+    scale = np.empty(G)
+    kernels.corners(order, start, items, scale)
+    by_topic = []
     for a in range(3):
-        has = sizes > a
-        firsts[a, has] = topics[begin[heads[has]].astype(np.int64) + a]
-    firsts[:, kinds == 0] = 0
-    if os.environ.get("ORDER") == "scale":
-        tot = np.array([weights[begin[e]:end[e]].sum() for e in heads]) if 0 else scale
-        q = np.array([sum(max(weights[begin[e] + a] for e in order[start[g]:start[g+1]]) for a in range(sizes[g])) / max(1, sizes[g]) for g in range(G)]) if L > 5000 else scale
-        scale[kinds == 1] = np.round(q[kinds == 1], 1)
-        seating = np.lexsort((firsts[2], firsts[1], firsts[0], -scale, kinds, sizes))
-    else:
-        scale[kinds == 1] = 0
-        seating = np.lexsort((-scale, firsts[2], firsts[1], firsts[0], kinds, sizes))
-    counts = np.diff(start)[seating]
+        here = (sizes > a) & (kinds == TREE)
+        topic = np.zeros(G, dtype=np.int64)
+        topic[here] = items.topics[begin[here] + a]
+        by_topic.append(topic)
+    seating = np.lexsort((np.where(kinds == RAY, -scale, 0.0), *by_topic[::-1], kinds, sizes))
     order = np.concatenate([order[start[g] : start[g + 1]] for g in seating.tolist()])
-    start = np.append(0, np.cumsum(counts))
-    kinds, sizes = kinds[seating], sizes[seating]
-    numbers, places, box_bytes = kernels.lengths(kinds, sizes, counts)
-    groups = np.empty((G, 8), dtype=np.uint32)
-    masks = np.empty(G, dtype=np.int64)
-    group_topics = np.empty(sizes.sum(), dtype=np.uint32)
-    pool = aligned(numbers + WIDTH, np.float64)
-    boxes = aligned(box_bytes, np.uint8)
-    lane_item = np.empty(places, dtype=np.uint32)
-    item_group = np.empty(L, dtype=np.uint32)
-    kernels.fill(order, start, kinds, begin, end, topics, weights, groups, masks, group_topics, pool, lane_item, item_group)
+    return order, np.append(0, np.cumsum(np.diff(start)[seating])), kinds[seating]
+
+
+def _new_blocks(kinds: Integers, sizes: Integers) -> Booleans:
+    """Where a block begins, for groups in the order of their seats: another kind or size, or 8 groups since."""
+    G = len(kinds)
     change = np.ones(G, dtype=np.bool_)
     change[1:] = (np.diff(kinds) != 0) | (np.diff(sizes) != 0)
     since = np.arange(G) - np.maximum.accumulate(np.where(change, np.arange(G), 0))
-    new = since % WIDTH == 0
-    blocks = np.empty((int(new.sum()), 5), dtype=np.uint32)
-    seats = np.empty(G, dtype=np.int64)
-    index, high = kernels.layout(seats, new, sizes, kinds, blocks)
-    root_index = aligned(index, np.uint32)
-    root_high = aligned(high, np.float64)
-    root_group = np.full(len(blocks) * WIDTH, kernels.NONE)
-    root_seat = np.empty(G, dtype=np.uint32)
-    kernels.seat_all(seats, d, groups, group_topics, pool, boxes, blocks, root_index, root_high, root_group, root_seat)
-    lane_masks = np.zeros(len(blocks) * WIDTH, dtype=np.int64)
-    lane_masks[seats] = masks
-    block_masks = np.bitwise_or.reduce(lane_masks.reshape(-1, WIDTH), axis=1)
-    return item_group, groups, masks, group_topics, pool, lane_item, boxes, blocks, root_index, root_high, root_group, root_seat, block_masks
+    return np.asarray(since % WIDTH == 0)

@@ -8,18 +8,31 @@ from typing import Any, Protocol
 import numpy as np
 
 from thali import checks
+from thali.candidates import ALL, Choice, allowed
 from thali.catalog import Catalog
 from thali.kernels import exact, index, search
-from thali.types import Floats, Integers
+from thali.types import Booleans, Floats, Integers
 
 
 class Builder(Protocol):
     """Builds lists from what is believed; the paper's bound holds for any that is a γ-approximation."""
 
     def __call__(
-        self, catalog: Catalog, estimate: Floats, inverse: Floats, alpha: Floats, *, K: int, features: str, cap: float
+        self,
+        catalog: Catalog,
+        estimate: Floats,
+        inverse: Floats,
+        alpha: Floats,
+        *,
+        K: int,
+        features: str,
+        cap: float,
+        choice: Choice,
     ) -> Integers:
-        """Lists (users, K) for estimate (users, d), inverse (users, d, d), or (1, d, d) for all, and alpha (users,)."""
+        """Lists (users, K) for estimate (users, d), inverse (users, d, d), or (1, d, d) for all, and alpha (users,).
+
+        choice says what each user may be shown.
+        """
         ...
 
 
@@ -32,6 +45,7 @@ def greedy(
     K: int,
     features: str = "gains",
     cap: float = inf,
+    choice: Choice = ALL,
 ) -> Integers:
     """Lists that take, position by position, the item of largest index x·θ̄ + α·sqrt(xᵀM⁻¹x), at most cap.
 
@@ -41,19 +55,31 @@ def greedy(
     out = np.empty((len(estimate), K), dtype=np.int64)
     if catalog.own is not None:
         for user in range(len(estimate)):
-            _general(catalog, estimate[user], inverse[user % len(inverse)], alpha[user], features, cap, out[user])
+            shut = choice.shut(user, catalog.present)
+            _general(catalog, estimate[user], inverse[user % len(inverse)], alpha[user], features, cap, shut, out[user])
         return out
     kind = catalog.kind if features == "gains" else index.FIXED
-    search.greedy(
-        kind, catalog.indptr, catalog.topic, catalog.weight, *catalog.rays, estimate, inverse, alpha, cap, out
-    )
+    items, start, only = choice
+    if only:
+        search.greedy_among(kind, catalog.sparse, items, start, estimate, inverse, alpha, cap, out)
+    else:
+        used = np.zeros(catalog.L, dtype=np.bool_)
+        layout = catalog.groups.layout
+        search.greedy(kind, catalog.sparse, layout, used, items, start, estimate, inverse, alpha, cap, out)
     return out
 
 
 def _general(
-    catalog: Catalog, estimate: Floats, inverse: Floats, alpha: Any, features: str, cap: float, out: Integers
+    catalog: Catalog,
+    estimate: Floats,
+    inverse: Floats,
+    alpha: Any,
+    features: str,
+    cap: float,
+    shut: Booleans,
+    out: Integers,
 ) -> None:
-    """The plain loop of Algorithm 1 for one user, for any coverage."""
+    """The plain loop of Algorithm 1 for one user, for any coverage; shut (L,) are items not to be shown."""
     values = np.empty(catalog.L)
     X = catalog.all_gains(out[:0])
     for k in range(out.size):
@@ -61,12 +87,15 @@ def _general(
             X = catalog.all_gains(out[:k])
         index.values(X, estimate, inverse, alpha, values)
         np.minimum(values, cap, out=values)
+        values[shut] = -inf
         values[out[:k]] = -inf
         out[k] = np.argmax(values)
 
 
-def greedy_lists(catalog: Catalog, theta: Any, K: int) -> Integers:
+def greedy_lists(catalog: Catalog, theta: Any, K: int, *, candidates: Any = None, exclude: Any = None) -> Integers:
     """The greedy list of each user (users, K) for known preferences theta (users, d): Eq. greedy maximization.
+
+    candidates, exclude: as in :meth:`thali.Policy.recommend`.
 
     Examples
     --------
@@ -78,9 +107,10 @@ def greedy_lists(catalog: Catalog, theta: Any, K: int) -> Integers:
     """
     checks.instance("catalog of greedy_lists", catalog, Catalog)
     theta = checks.floats("theta", theta, (None, catalog.d), "(users, d)")
-    K = checks.list_length("greedy_lists", K, catalog.L)
+    K = checks.list_length("greedy_lists", K, len(catalog))
+    choice = allowed(catalog, len(theta), K, candidates, exclude)
     # At α = 0 the width is left out, so one M⁻¹ that nobody reads serves all users.
-    return greedy(catalog, theta, np.zeros((1, catalog.d, catalog.d)), np.zeros(len(theta)), K=K)
+    return greedy(catalog, theta, np.zeros((1, catalog.d, catalog.d)), np.zeros(len(theta)), K=K, choice=choice)
 
 
 def optimal_list(catalog: Catalog, theta: Any, K: int) -> Integers:
@@ -92,11 +122,11 @@ def optimal_list(catalog: Catalog, theta: Any, K: int) -> Integers:
     """
     checks.instance("catalog of optimal_list", catalog, Catalog)
     theta = checks.preferences("theta", checks.floats("theta", theta, (catalog.d,), "(d,)")[None], catalog.d)[0]
-    K = checks.list_length("optimal_list", K, catalog.L)
+    K = checks.list_length("optimal_list", K, len(catalog))
     if catalog.own is not None:
         return _optimal_general(catalog, theta, K)
     try:
-        best, _ = exact.optimal(catalog.kind, catalog.indptr, catalog.topic, catalog.weight, catalog.twins, theta, K)
+        best, _ = exact.optimal(catalog.kind, catalog.sparse, catalog.present, catalog.twins, theta, K)
     except SystemError as error:  # how Numba reports Ctrl-C during a kernel
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise error.__cause__ from None
@@ -115,7 +145,8 @@ def _optimal_general(catalog: Catalog, theta: Floats, K: int) -> Integers:
             return
         gains = catalog.all_gains(np.array(chosen, dtype=np.int64)) @ theta
         gains[chosen] = -1.0
-        order = np.argsort(-gains, kind="stable")[: catalog.L - len(chosen)]
+        gains[~catalog.present] = -1.0
+        order = np.argsort(-gains, kind="stable")[: len(catalog) - len(chosen)]
         left = K - len(chosen)
         for at, e in enumerate(order):
             top = np.delete(order[:left], at) if at < left else order[: left - 1]

@@ -94,6 +94,13 @@ def use_everything() -> None:
             lists = policy.recommend(state, rng=0)
             policy.update(state, lists, person.sample(lists, np.random.default_rng(0)))
             state.put([0], state.take([1]))
+            policy.recommend(state, rng=0, exclude=[0])
+            policy.recommend(state, rng=0, candidates=[[0, 1], [1, 2]])
+    many = Catalog(np.random.default_rng(0).random((80, 6)))  # items in boxes, of more topics than a few
+    greedy_lists(many, np.full((1, 6), 0.1), K)
+    many.put(80, np.full(6, 0.5))
+    many.put(0, np.full(6, 0.4))
+    many.remove(1)
 
 
 class _OwnCoverage:

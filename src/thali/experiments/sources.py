@@ -137,7 +137,7 @@ def setup(source: str, data: str | None) -> dict[str, float]:
         "topics": len(chosen.topics),
         "pairs": len(chosen),
         "density": chosen.density,
-        "median_weight": float(np.median(catalog.weight)),
+        "median_weight": float(np.median(catalog.csr.data)),
         "gain_share": float(model.attraction(lists).sum() / alone.sum()),
         **films,
     }

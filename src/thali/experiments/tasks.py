@@ -66,7 +66,7 @@ class Task:
         digest = sha256(asked.encode())
         for part in (problem.catalog, problem.model.catalog):
             assert part is not None
-            for array in (part.indptr, part.topic, part.weight):
+            for array in (part.csr.indptr, part.csr.indices, part.csr.data):
                 digest.update(array.tobytes())
         digest.update(problem.model.theta.tobytes())
         label = "-".join(filter(None, (self.policy, self.settings.replace(" ", "-"), f"split{self.split}")))

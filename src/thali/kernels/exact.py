@@ -7,22 +7,23 @@ from thali.kernels.jit import kernel
 
 
 @kernel
-def optimal(kind, indptr, topics, weights, twin, theta, K):
-    """Argmax of f(A, θ) over Π_K(E), Eq. optimal list, for one θ ≥ 0; twin[e] is the item before e with the same
-    weights, or -1.
+def optimal(kind, items, present, twin, theta, K):
+    """Argmax of f(A, θ) over Π_K(E), Eq. optimal list, for one θ ≥ 0, with E the items present; twin[e] is the item
+    present before e with the same weights, or -1.
 
     Depth first, largest gain first. A gain can only fall as the list grows, so no list through a prefix with r
     positions left leaves more unclicked than the prefix's share times Π(1 - g) over the r largest gains now.
     Returns the list and its share of no click, Π(1 - ⟨Δ, θ⟩).
     """
-    L, d = indptr.size - 1, theta.size
+    L, d = present.size, theta.size
+    there = np.sum(present)
     state = np.empty((K, d))
     gains = np.empty((K, L))
     order = np.empty((K, L), dtype=np.int64)
     turn = np.zeros(K, dtype=np.int64)
     missed = np.ones(K + 1)
     chosen = np.empty(K, dtype=np.int64)
-    used = np.zeros(L, dtype=np.bool_)
+    used = ~present
     best = np.empty(K, dtype=np.int64)
     least = 2.0
     state[0] = empty(kind)
@@ -34,15 +35,16 @@ def optimal(kind, indptr, topics, weights, twin, theta, K):
                 total = -1.0
                 if not used[e]:
                     total = 0.0
-                    for a in range(indptr[e], indptr[e + 1]):
-                        total += gain(kind, weights[a], state[depth, topics[a]]) * theta[topics[a]]
+                    for a in range(items.begin[e], items.end[e]):
+                        j = items.topics[a]
+                        total += gain(kind, items.weights[a], state[depth, j]) * theta[j]
                 gains[depth, e] = total
             order[depth] = np.argsort(-gains[depth], kind="mergesort")
             turn[depth] = 0
             fresh = False
         left = K - depth
         at = turn[depth]
-        go = at < L - depth
+        go = at < there - depth
         if go:
             e = order[depth, at]
             hope = missed[depth] * (1.0 - gains[depth, e])
@@ -70,8 +72,9 @@ def optimal(kind, indptr, topics, weights, twin, theta, K):
             continue
         used[e] = True
         state[depth + 1] = state[depth]
-        for a in range(indptr[e], indptr[e + 1]):
-            state[depth + 1, topics[a]] = cover(kind, weights[a], state[depth, topics[a]])
+        for a in range(items.begin[e], items.end[e]):
+            j = items.topics[a]
+            state[depth + 1, j] = cover(kind, items.weights[a], state[depth, j])
         depth += 1
         fresh = True
     return best, least

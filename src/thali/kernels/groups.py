@@ -1,19 +1,66 @@
-"""Builds what the exact search looks at in place of single items: see :mod:`thali.groups` for the layout."""
+"""The layout of the index that the exact search looks at in place of single items, and what writes it.
+
+:mod:`thali.groups` says what groups, rays, trees and seats are.
+"""
 
 from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from thali.kernels.jit import inlined, kernel
 from thali.kernels.lanes import WIDTH
 
+
+
+class Items(NamedTuple):
+    """The topics of item e, ascending, and its weights: topics[begin[e]:end[e]], weights[begin[e]:end[e]]."""
+
+    begin: Any
+    end: Any
+    topics: Any
+    weights: Any
+
+
+class Layout(NamedTuple):
+    """The arrays of an index. Items, groups, blocks and places in arrays are unsigned 32-bit integers."""
+
+    item_group: Any
+    """(L,): the group of each item; NONE where it was removed."""
+    groups: Any
+    """(G, 8): see the fields below."""
+    masks: Any
+    """(G,): a bit for each topic of the group (j and j + 63 share one)."""
+    topics: Any
+    """The topics of each group, ascending."""
+    pool: Any
+    """Weights of each group: of a ray item by item (count, size), with the steps to the next item before them (see
+    :func:`steps`); of a tree in blocks of 8 items (size, 8), each from the beginning of a line of memory."""
+    lane_item: Any
+    """The items of each group, in the order of their weights; NONE where there is none."""
+    boxes: Any
+    """Bytes: see :func:`enclose`."""
+    blocks: Any
+    """(B, 5): see the fields below."""
+    root_index: Any
+    """For each block and each topic of its groups, the topic a (8,), then the places (a, b) in M⁻¹ for b up to a (8,)."""
+    root_high: Any
+    """For each block, for each topic its groups' upper corners (8,), then what these exceed the largest sum by (8,)."""
+    root_group: Any
+    """(B·8,): the group in each seat, or NONE."""
+    root_seat: Any
+    """(G,): the seat of each group."""
+    block_masks: Any
+    """(B,): a bit for each topic of its groups."""
+
+
 # Fields of a row of ``groups``: its number of topics and where they are, its items and its places for items, where
 # its weights, items and boxes are, and its kind.
 SIZE, TOPICS, COUNT, STRIDE, WEIGHTS, ITEMS, BOXES, KIND = range(8)
 # Parallel items, largest first; or items in any relation, in boxes within boxes.
 RAY, TREE = 0, 1
-# Fields of a row of ``blocks``: number of topics and kind of its 8 groups; where its rows of indices, its upper
-# corners and, in the search, its numbers are.
+# Fields of a row of ``blocks``: number of topics and kind of its 8 groups; where its part of root_index and root_high
+# is, and where the search keeps its numbers.
 BLOCK_SIZE, BLOCK_KIND, BLOCK_INDEX, BLOCK_HIGH, BLOCK_NUMBERS = range(5)
 # No item, no group.
 NONE = np.uint32(2**32 - 1)
@@ -22,73 +69,77 @@ NONE = np.uint32(2**32 - 1)
 TOLERANCE = 4 * 2.220446049250313e-16
 # Below this, products of two weights could underflow and make different directions look alike.
 SMALLEST = 1e-100
-# A set of topics with fewer items than this has a ray for each.
+# A set of topics with fewer items than this has a ray for each, if they are not parallel.
 FEWEST = 4
-# Boxes around items with more topics than this are told apart by their main topic alone.
+# Items with more topics than this are put in order by their main topic alone.
 FEW = 4
 # A line of memory, in bytes; and what a byte of a box counts, so that 255 of them are no less than the whole.
 LINE = 64
 STEP = (1.0 + 1e-12) / 255.0
 
 
+@inlined
+def size_of(items, e):
+    """How many topics an item has."""
+    return np.int64(items.end[e]) - np.int64(items.begin[e])
+
+
 @kernel
-def supports(begin, end, topics, out):
+def supports(items, out):
     """A key of each item's set of topics into out (L,), uint64: its size in the highest byte, a hash below."""
     for e in range(out.size):
         total = np.uint64(0)
-        for a in range(begin[e], end[e]):
-            v = np.uint64(topics[a]) + np.uint64(0x9E3779B97F4A7C15)  # SplitMix64
+        for a in range(items.begin[e], items.end[e]):
+            v = np.uint64(items.topics[a]) + np.uint64(0x9E3779B97F4A7C15)  # SplitMix64
             v = (v ^ (v >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             v = (v ^ (v >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             total += v ^ (v >> np.uint64(31))
-        size = np.uint64(min(255, np.int64(end[e]) - np.int64(begin[e])))
+        size = np.uint64(min(255, size_of(items, e)))
         out[e] = (size << np.uint64(56)) | (total >> np.uint64(8))
 
 
 @kernel
-def parts(begin, end, topics, keys, order, out):
+def parts(items, keys, order, out):
     """Marks in out (L,) where another set of topics begins in order, which is sorted by keys.
 
     Sets whose keys agree by chance are told apart; their items may then lie in more groups than needed.
     """
     for n in range(order.size):
         e, f = order[n], order[max(0, n - 1)]
-        size = np.int64(end[e]) - np.int64(begin[e])
-        same = n > 0 and keys[e] == keys[f] and size == np.int64(end[f]) - np.int64(begin[f])
+        same = n > 0 and keys[e] == keys[f] and size_of(items, e) == size_of(items, f)
         a = 0
-        while same and a < size:
-            same = topics[begin[e] + a] == topics[begin[f] + a]
+        while same and a < size_of(items, e):
+            same = items.topics[items.begin[e] + a] == items.topics[items.begin[f] + a]
             a += 1
         out[n] = not same
 
 
 @kernel
-def scale_of(begin, end, weights, e):
+def scale_of(items, e):
     """The largest weight of an item."""
     most = 0.0
-    for a in range(begin[e], end[e]):
-        most = max(most, weights[a])
+    for a in range(items.begin[e], items.end[e]):
+        most = max(most, items.weights[a])
     return most
 
 
 @kernel
-def is_ray(order, lo, hi, begin, end, weights):
+def is_ray(order, lo, hi, items):
     """Whether all items of order[lo:hi], which have the same topics, are parallel to the first."""
     head = order[lo]
-    size = np.int64(end[head]) - np.int64(begin[head])
-    scale = scale_of(begin, end, weights, head)
+    scale = scale_of(items, head)
     for n in range(lo, hi):
-        own = scale_of(begin, end, weights, order[n])
-        for a in range(size):
-            w = weights[begin[order[n]] + a]
-            right = weights[begin[head] + a] * own
+        own = scale_of(items, order[n])
+        for a in range(size_of(items, head)):
+            w = items.weights[items.begin[order[n]] + a]
+            right = items.weights[items.begin[head] + a] * own
             if w < SMALLEST or abs(w * scale - right) > TOLERANCE * right:
                 return False
     return True
 
 
 @kernel
-def split(order, start, begin, end, weights, ends, kinds, parallel):
+def split(order, start, items, ends, kinds, parallel):
     """Decides what each set of topics becomes; writes groups' ends in order and their kinds, returns their number.
 
     Rays are put in order: largest first, then lowest item. ``parallel`` False keeps only single items as rays.
@@ -96,12 +147,12 @@ def split(order, start, begin, end, weights, ends, kinds, parallel):
     G = 0
     for g in range(start.size - 1):
         lo, hi = start[g], start[g + 1]
-        if hi - lo == 1 or (parallel and is_ray(order, lo, hi, begin, end, weights)):
+        if hi - lo == 1 or (parallel and is_ray(order, lo, hi, items)):
             scales = np.empty(hi - lo)
-            items = np.sort(order[lo:hi])
+            ascending = np.sort(order[lo:hi])
             for n in range(hi - lo):
-                scales[n] = -scale_of(begin, end, weights, items[n])
-            order[lo:hi] = items[np.argsort(scales, kind="mergesort")]
+                scales[n] = -scale_of(items, ascending[n])
+            order[lo:hi] = ascending[np.argsort(scales, kind="mergesort")]
             ends[G], kinds[G] = hi, RAY
             G += 1
         elif hi - lo < FEWEST:
@@ -115,16 +166,16 @@ def split(order, start, begin, end, weights, ends, kinds, parallel):
 
 
 @kernel
-def select(order, lo, hi, middle, begin, offset, weights):
+def select(order, lo, hi, middle, offset, items):
     """Puts the items of order[lo:hi] that are largest in their weight number ``offset`` before middle."""
     while hi - lo > 1:
-        a = weights[begin[order[lo]] + offset]
-        b = weights[begin[order[(lo + hi) // 2]] + offset]
-        c = weights[begin[order[hi - 1]] + offset]
+        a = items.weights[items.begin[order[lo]] + offset]
+        b = items.weights[items.begin[order[(lo + hi) // 2]] + offset]
+        c = items.weights[items.begin[order[hi - 1]] + offset]
         pivot = max(min(a, b), min(max(a, b), c))
         larger, at, smaller = lo, lo, hi
         while at < smaller:
-            w = weights[begin[order[at]] + offset]
+            w = items.weights[items.begin[order[at]] + offset]
             if w > pivot:
                 order[larger], order[at] = order[at], order[larger]
                 larger += 1
@@ -143,20 +194,21 @@ def select(order, lo, hi, middle, begin, offset, weights):
 
 
 @kernel
-def by_main_topic(items, begin, end, weights):
+def by_main_topic(order, items):
     """Orders items by the topic of their largest weight, then by that weight, largest first."""
-    key = np.empty(items.size)
-    for n in range(items.size):
+    key = np.empty(order.size)
+    for n in range(order.size):
         topic, most = 0, -1.0
-        for a in range(np.int64(end[items[n]]) - np.int64(begin[items[n]])):
-            if weights[begin[items[n]] + a] > most:
-                topic, most = a, weights[begin[items[n]] + a]
+        for a in range(size_of(items, order[n])):
+            w = items.weights[items.begin[order[n]] + a]
+            if w > most:
+                topic, most = a, w
         key[n] = 2.0 * topic - most
-    items[:] = items[np.argsort(key, kind="mergesort")]
+    order[:] = order[np.argsort(key, kind="mergesort")]
 
 
 @kernel
-def arrange(order, start, kinds, begin, end, weights):
+def arrange(order, start, kinds, items):
     """Orders the items of each tree so that blocks of 8, 64, ... of them lie close together.
 
     Parts are halved, where a block ends, in the topic in which they spread widest. O(n·s·log n) for n items.
@@ -165,9 +217,9 @@ def arrange(order, start, kinds, begin, end, weights):
     for g in range(start.size - 1):
         if kinds[g] == RAY:
             continue
-        size = np.int64(end[order[start[g]]]) - np.int64(begin[order[start[g]]])
+        size = size_of(items, order[start[g]])
         if size > FEW:
-            by_main_topic(order[start[g] : start[g + 1]], begin, end, weights)
+            by_main_topic(order[start[g] : start[g + 1]], items)
             continue
         stack[0, 0], stack[0, 1] = start[g], start[g + 1]
         depth = 1
@@ -184,25 +236,25 @@ def arrange(order, start, kinds, begin, end, weights):
             for a in range(size):
                 least, most = inf, -inf
                 for n in range(lo, hi):
-                    w = weights[begin[order[n]] + a]
+                    w = items.weights[items.begin[order[n]] + a]
                     least = min(least, w)
                     most = max(most, w)
                 if most - least > widest:
                     widest, topic = most - least, a
             if topic >= 0:
-                select(order, lo, hi, middle, begin, topic, weights)
+                select(order, lo, hi, middle, topic, items)
             stack[depth, 0], stack[depth, 1] = middle, hi
             stack[depth + 1, 0], stack[depth + 1, 1] = lo, middle
             depth += 2
 
 
 @inlined
-def weight_at(row, pool, j, a):
-    """The weight of the group's j-th item on its a-th topic."""
+def place_of(row, j, a):
+    """Where in pool the weight of a group's j-th item on its a-th topic is."""
     size, weights = np.int64(row[SIZE]), np.int64(row[WEIGHTS])
     if row[KIND] == RAY:
-        return pool[weights + j * size + a]
-    return pool[weights + j // WIDTH * WIDTH * size + a * WIDTH + j % WIDTH]
+        return weights + j * size + a
+    return weights + j // WIDTH * WIDTH * size + a * WIDTH + j % WIDTH
 
 
 @kernel
@@ -228,16 +280,16 @@ def box_blocks(kind, stride):
 
 
 @kernel
-def enclose(group, groups, pool, boxes, blocks, root_high, root_seat):
+def enclose(group, layout):
     """Writes the boxes of a tree: first the level of at most 8, then the 8 within each of them, down to blocks of items.
 
     Boxes stand in blocks of 8: their upper corners (size, 8), lower corners (size, 8) and the largest sum of weights
     of an item in them (8,), in bytes: shares of the tree's own corner and largest sum, rounded outwards.
     """
-    row, seat = groups[group], np.int64(root_seat[group])
+    row, pool, boxes = layout.groups[group], layout.pool, layout.boxes
     size, count, stride = np.int64(row[SIZE]), np.int64(row[COUNT]), np.int64(row[STRIDE])
-    high = np.int64(blocks[seat // WIDTH, BLOCK_HIGH]) + seat % WIDTH
-    most = largest_sum(size, root_high, high)
+    high = corner_of(group, layout)
+    most = largest_sum(size, layout.root_high, high)
     depth, n = 0, stride
     while n > WIDTH:
         n = (n + WIDTH - 1) // WIDTH
@@ -252,20 +304,27 @@ def enclose(group, groups, pool, boxes, blocks, root_high, root_seat):
             for a in range(size):
                 top, bottom = 0.0, 1.0 if start < stop else 0.0
                 for n in range(start, stop):
-                    w = weight_at(row, pool, n, a)
+                    w = pool[place_of(row, n, a)]
                     top = max(top, w)
                     bottom = min(bottom, w)
-                corner = root_high[high + a * WIDTH]
+                corner = layout.root_high[high + a * WIDTH]
                 boxes[box + a * WIDTH] = share_above(top, corner)
                 boxes[box + (size + a) * WIDTH] = share_below(bottom, corner)
             top = 0.0
             for n in range(start, stop):
                 total = 0.0
                 for a in range(size):
-                    total += weight_at(row, pool, n, a)
+                    total += pool[place_of(row, n, a)]
                 top = max(top, total)
             boxes[box + 2 * size * WIDTH] = share_above(top * (1.0 + 1e-12), most)
         at += (within + WIDTH - 1) // WIDTH * box_bytes(size)
+
+
+@inlined
+def corner_of(group, layout):
+    """Where in root_high a group's corner is: of each topic, 8 places apart, then what it exceeds the largest sum by."""
+    seat = np.int64(layout.root_seat[group])
+    return np.int64(layout.blocks[seat // WIDTH, BLOCK_HIGH]) + seat % WIDTH
 
 
 @inlined
@@ -317,90 +376,85 @@ def steps(pool, row):
 
 
 @kernel
-def fill(order, start, kinds, begin, end, topics, weights, groups, masks, group_topics, pool, lane_item, item_group):
-    """Writes all groups but their boxes: row, topics and a bit for each (j and j + 63 share one), weights and items.
-
-    The weights of a ray are item by item (count, size), those of a tree in blocks of 8 items (size, 8).
-    """
-    t, p, i, boxes = 0, 0, 0, 0
+def fill(order, start, kinds, items, layout):
+    """Writes all groups but their boxes and seats: rows, masks, topics, weights and items. Trees come first in pool."""
+    t, i, boxes, tree, ray = 0, 0, 0, 0, 0
+    for g in range(start.size - 1):
+        if kinds[g] == TREE:
+            ray += size_of(items, order[start[g]]) * places(TREE, start[g + 1] - start[g])
     for g in range(start.size - 1):
         head = order[start[g]]
-        size, n = np.int64(end[head]) - np.int64(begin[head]), start[g + 1] - start[g]
+        size, n = size_of(items, head), start[g + 1] - start[g]
         stride = places(kinds[g], n)
-        row = groups[g]
+        row = layout.groups[g]
         row[SIZE], row[TOPICS], row[COUNT], row[STRIDE], row[ITEMS], row[KIND] = size, t, n, stride, i, kinds[g]
-        masks[g] = 0
+        layout.masks[g] = 0
         for a in range(size):
-            group_topics[t + a] = topics[begin[head] + a]
-            masks[g] |= np.int64(1) << np.int64(group_topics[t + a] % 63)
-        t += size
+            topic = items.topics[items.begin[head] + a]
+            layout.topics[t + a] = topic
+            layout.masks[g] |= np.int64(1) << np.int64(topic % 63)
         row[BOXES] = boxes
-        boxes += box_blocks(kinds[g], stride) * box_bytes(size)
-        if kinds[g] == RAY:
-            p += n
-        row[WEIGHTS] = p
+        row[WEIGHTS] = ray + n if kinds[g] == RAY else tree
         for j in range(stride):
-            lane_item[i + j] = order[start[g] + j] if j < n else NONE
+            layout.lane_item[i + j] = order[start[g] + j] if j < n else NONE
         for j in range(n):
             e = order[start[g] + j]
-            item_group[e] = g
+            layout.item_group[e] = g
             for a in range(size):
-                if kinds[g] == RAY:
-                    pool[p + j * size + a] = weights[begin[e] + a]
-                else:
-                    pool[p + j // WIDTH * WIDTH * size + a * WIDTH + j % WIDTH] = weights[begin[e] + a]
+                layout.pool[place_of(row, j, a)] = items.weights[items.begin[e] + a]
         if kinds[g] == RAY:
-            steps(pool, row)
-        p += size * stride
+            steps(layout.pool, row)
+            ray += n + size * n
+        else:
+            tree += size * stride
+        t += size
         i += stride
+        boxes += box_blocks(kinds[g], stride) * box_bytes(size)
 
 
 @kernel
-def seat(group, n, d, groups, group_topics, pool, blocks, root_index, root_high, root_group, root_seat):
-    """Gives a group the n-th seat, a lane of a block: its topics and pairs of topics (as places in M⁻¹), its upper
-    corner, and by how much the sum of the corner exceeds the largest sum of weights of an item.
-    """
-    block, lane = n // WIDTH, n % WIDTH
-    row = groups[group]
-    size, t = np.int64(row[SIZE]), np.int64(row[TOPICS])
-    at = np.int64(blocks[block, BLOCK_INDEX]) + lane
-    for a in range(size):
-        i = np.int64(group_topics[t + a])
-        root_index[at] = i
+def seat(group, n, d, layout):
+    """Gives a group the n-th seat: writes its topics and pairs of topics, its mask and its corner."""
+    block, row = n // WIDTH, layout.groups[group]
+    at = np.int64(layout.blocks[block, BLOCK_INDEX]) + n % WIDTH
+    for a in range(np.int64(row[SIZE])):
+        i = np.int64(layout.topics[row[TOPICS] + a])
+        layout.root_index[at] = i
         at += WIDTH
         for b in range(a + 1):
-            root_index[at] = i * d + np.int64(group_topics[t + b])
+            layout.root_index[at] = i * d + np.int64(layout.topics[row[TOPICS] + b])
             at += WIDTH
-    root_group[n] = group
-    root_seat[group] = n
-    raise_root(group, groups, pool, blocks, root_high, root_seat)
+    layout.root_group[n] = group
+    layout.root_seat[group] = n
+    layout.block_masks[block] |= layout.masks[group]
+    raise_corner(group, layout)
 
 
 @kernel
-def raise_root(group, groups, pool, blocks, root_high, root_seat):
-    """Writes a group's upper corner and what it exceeds its items by, as they are now."""
-    row, n = groups[group], np.int64(root_seat[group])
-    size, count, weights = np.int64(row[SIZE]), np.int64(row[COUNT]), np.int64(row[WEIGHTS])
-    high = np.int64(blocks[n // WIDTH, BLOCK_HIGH]) + n % WIDTH
+def raise_corner(group, layout):
+    """Writes a group's corner and what it exceeds the largest sum by, from its items as they are now."""
+    row, high = layout.groups[group], corner_of(group, layout)
+    size, pool = np.int64(row[SIZE]), layout.pool
+    count = 1 if row[KIND] == RAY else np.int64(row[COUNT])
     corner, most = 0.0, 0.0
     for a in range(size):
         highest = 0.0
-        for j in range(1 if row[KIND] == RAY else count):
-            highest = max(highest, weight_at(row, pool, j, a))
-        root_high[high + a * WIDTH] = highest
+        for j in range(count):
+            highest = max(highest, pool[place_of(row, j, a)])
+        layout.root_high[high + a * WIDTH] = highest
         corner += highest
-    for j in range(1 if row[KIND] == RAY else count):
+    for j in range(count):
         total = 0.0
         for a in range(size):
-            total += weight_at(row, pool, j, a)
+            total += pool[place_of(row, j, a)]
         most = max(most, total)
-    root_high[high + size * WIDTH] = max(0.0, corner - most - 1e-12 * corner)
+    layout.root_high[high + size * WIDTH] = max(0.0, corner - most - 1e-12 * corner)
 
 
 @kernel
-def layout(seats, new, sizes, kinds, blocks):
-    """Writes the rows of all blocks, for groups in this order with a new block where new says so; the seat of each
-    group into seats. Returns the lengths of root_index, root_high.
+def seats_of(new, sizes, kinds, seats, blocks):
+    """Writes the rows of all blocks, for groups in this order with a new block where new says so, and the seat of each
+    group into seats. Returns the lengths of root_index and root_high.
     """
     block, lane = -1, 0
     index, high, numbers = 0, 0, 0
@@ -427,21 +481,100 @@ def block_numbers(size):
 
 
 @kernel
-def seat_all(seats, d, groups, group_topics, pool, boxes, blocks, root_index, root_high, root_group, root_seat):
+def seat_all(seats, d, layout):
     """Seats all groups, and encloses the trees among them."""
+    layout.root_group[:] = NONE
     for g in range(seats.size):
-        seat(g, seats[g], d, groups, group_topics, pool, blocks, root_index, root_high, root_group, root_seat)
-        if groups[g, KIND] == TREE:
-            enclose(g, groups, pool, boxes, blocks, root_high, root_seat)
+        seat(g, seats[g], d, layout)
+        if layout.groups[g, KIND] == TREE:
+            enclose(g, layout)
+
+
+@inlined
+def position_of(item, row, layout):
+    """Where an item of the group is among its places."""
+    j = 0
+    while layout.lane_item[row[ITEMS] + j] != item:
+        j += 1
+    return j
 
 
 @kernel
-def corners(order, start, begin, end, weights, out):
+def remove(item, layout):
+    """Takes an item out of its group; the place stays empty. O(n) for a group of n."""
+    row = layout.groups[layout.item_group[item]]
+    layout.lane_item[row[ITEMS] + position_of(item, row, layout)] = NONE
+    layout.item_group[item] = NONE
+
+
+@kernel
+def insert(item, group, weights, layout):
+    """Puts an item into the first empty place of a tree of no more than 64 places, and raises what is around it.
+    Returns whether there was a place.
+    """
+    row = layout.groups[group]
+    for j in range(np.int64(row[STRIDE])):
+        if layout.lane_item[row[ITEMS] + j] == NONE:
+            layout.lane_item[row[ITEMS] + j] = item
+            layout.item_group[item] = group
+            row[COUNT] = max(np.int64(row[COUNT]), j + 1)
+            for a in range(weights.size):
+                layout.pool[place_of(row, j, a)] = weights[a]
+            raise_corner(group, layout)
+            enclose(group, layout)
+            return True
+    return False
+
+
+@kernel
+def rewrite(item, topics, weights, layout):
+    """Gives an item other weights in its place, if its group is a tree of these topics whose corner and largest sum are
+    not exceeded; returns whether so. Boxes only widen. O(s) for each level, O(n) to find it.
+    """
+    group = layout.item_group[item]
+    row, high = layout.groups[group], corner_of(group, layout)
+    size = np.int64(row[SIZE])
+    if row[KIND] == RAY or topics.size != size:
+        return False
+    total = 0.0
+    for a in range(size):
+        if topics[a] != layout.topics[row[TOPICS] + a] or weights[a] > layout.root_high[high + a * WIDTH]:
+            return False
+        total += weights[a]
+    most = largest_sum(size, layout.root_high, high)
+    if total * (1.0 + 1e-12) > most:
+        return False
+    j = position_of(item, row, layout)
+    for a in range(size):
+        layout.pool[place_of(row, j, a)] = weights[a]
+    depth, n, boxes = 0, np.int64(row[STRIDE]), layout.boxes
+    while n > WIDTH:
+        n = (n + WIDTH - 1) // WIDTH
+        depth += 1
+    at = np.int64(row[BOXES])
+    for level in range(depth, 0, -1):
+        each = WIDTH**level
+        within = (np.int64(row[STRIDE]) + each - 1) // each
+        number = j // each
+        box = at + number // WIDTH * box_bytes(size) + number % WIDTH
+        for a in range(size):
+            corner = layout.root_high[high + a * WIDTH]
+            boxes[box + a * WIDTH] = max(boxes[box + a * WIDTH], share_above(weights[a], corner))
+            low = box + (size + a) * WIDTH
+            boxes[low] = min(boxes[low], share_below(weights[a], corner))
+        sums = box + 2 * size * WIDTH
+        boxes[sums] = max(boxes[sums], share_above(total * (1.0 + 1e-12), most))
+        at += (within + WIDTH - 1) // WIDTH * box_bytes(size)
+    return True
+
+
+@kernel
+def corners(order, start, items, out):
     """The largest weight of any item of each group into out."""
     for g in range(start.size - 1):
         out[g] = 0.0
         for n in range(start[g], start[g + 1]):
-            out[g] = max(out[g], scale_of(begin, end, weights, order[n]))
+            out[g] = max(out[g], scale_of(items, order[n]))
 
 
 @kernel

@@ -20,7 +20,7 @@ def examined(clicks, rule):
 
 
 @kernel
-def list_gains(kind, indptr, topics, weights, lists, out):
+def list_gains(kind, items, lists, out):
     """Δ(a_k | a_1..a_{k-1}) of every position, into out (users, K, d). O(K·s) a user, plus clearing out."""
     users, K = lists.shape
     d = out.shape[2]
@@ -30,14 +30,14 @@ def list_gains(kind, indptr, topics, weights, lists, out):
         state[:] = empty(kind)
         for k in range(K):
             item = lists[user, k]
-            for a in range(indptr[item], indptr[item + 1]):
-                j = topics[a]
-                out[user, k, j] = gain(kind, weights[a], state[j])
-                state[j] = cover(kind, weights[a], state[j])
+            for a in range(items.begin[item], items.end[item]):
+                j = items.topics[a]
+                out[user, k, j] = gain(kind, items.weights[a], state[j])
+                state[j] = cover(kind, items.weights[a], state[j])
 
 
 @kernel
-def list_attraction(kind, indptr, topics, weights, theta, lists, out):
+def list_attraction(kind, items, theta, lists, out):
     """⟨Δ(a_k | a_1..a_{k-1}), θ⟩ of every position, Eq. attraction probability, into out (users, K). O(K·s)."""
     users, K = lists.shape
     state = np.empty(theta.shape[1])
@@ -46,10 +46,10 @@ def list_attraction(kind, indptr, topics, weights, theta, lists, out):
         for k in range(K):
             item = lists[user, k]
             total = 0.0
-            for a in range(indptr[item], indptr[item + 1]):
-                j = topics[a]
-                total += gain(kind, weights[a], state[j]) * theta[user, j]
-                state[j] = cover(kind, weights[a], state[j])
+            for a in range(items.begin[item], items.end[item]):
+                j = items.topics[a]
+                total += gain(kind, items.weights[a], state[j]) * theta[user, j]
+                state[j] = cover(kind, items.weights[a], state[j])
             out[user, k] = total
 
 
@@ -94,7 +94,7 @@ def accumulate(M, B, gains, clicks, rule, precision):
 
 
 @kernel
-def observe(kind, indptr, topics, weights, lists, clicks, rule, precision, M, B):
+def observe(kind, items, lists, clicks, rule, precision, M, B):
     """list_gains and accumulate in one, to the same bits, without the array of gains. Cost: O(d + K·s²) a user."""
     users, d = B.shape
     state = np.empty(d)
@@ -103,15 +103,15 @@ def observe(kind, indptr, topics, weights, lists, clicks, rule, precision, M, B)
         state[:] = empty(kind)
         for k in range(examined(clicks[user], rule)):
             item = lists[user, k]
-            lo, hi = indptr[item], indptr[item + 1]
+            lo, hi = items.begin[item], items.end[item]
             for a in range(lo, hi):
-                i = topics[a]
-                x[i] = gain(kind, weights[a], state[i])
-                state[i] = cover(kind, weights[a], state[i])
+                i = items.topics[a]
+                x[i] = gain(kind, items.weights[a], state[i])
+                state[i] = cover(kind, items.weights[a], state[i])
                 if clicks[user, k]:
                     B[user, i] += x[i]
             for a in range(lo, hi):
-                i = topics[a]
+                i = items.topics[a]
                 for b in range(lo, hi):
-                    j = topics[b]
+                    j = items.topics[b]
                     M[user, i, j] += precision * (x[i] * x[j])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
 from thali import checks
+from thali.candidates import ALL, Choice, allowed
 from thali.catalog import Catalog
 from thali.policies.state import State
 from thali.randomness import generators
@@ -26,10 +26,13 @@ class Policy(ABC):
     samples: ClassVar[bool] = False
     #: Whether the arrays of its states change their shape while it learns.
     grows: ClassVar[bool] = False
+    _formed: tuple[int, dict[str, Any], dict[str, Any]] | None = None
 
-    def __init__(self, catalog: Catalog, K: int) -> None:
+    def __init__(self, catalog: Catalog, K: int, *, threads: int = 1) -> None:
+        """threads: how many share the users of a batch; what comes out does not depend on it."""
         self.catalog: Catalog = checks.instance(f"catalog of {self.name}", catalog, Catalog)
-        self.K = checks.list_length(self.name, K, catalog.L)
+        self.K = checks.list_length(self.name, K, len(catalog))
+        self.threads = checks.integer(f"threads of {self.name}", threads, low=1)
 
     @property
     def name(self) -> str:
@@ -48,6 +51,10 @@ class Policy(ABC):
     @abstractmethod
     def choose(self, state: State, rng: Any) -> Integers:
         """Lists (users, K) of distinct items; leaves the state unchanged. rng: one generator a user, if it samples."""
+
+    def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
+        """:meth:`choose` where something is left out; for policies that can. choice says what each may be shown."""
+        raise TypeError(f"candidates and exclude need a policy that defines choose_among, which {self.name} does not")
 
     @abstractmethod
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
@@ -68,14 +75,21 @@ class Policy(ABC):
         """Δ as shown (users, K, d): the features that :meth:`update` learns from. Keep them for late clicks."""
         return self.catalog.gains(lists)
 
-    def recommend(self, state: State, rng: Any = None) -> Integers:
+    def recommend(self, state: State, rng: Any = None, *, candidates: Any = None, exclude: Any = None) -> Integers:
         """A list for each user: int64 (users, K), distinct item indices. The state stays unchanged.
 
         rng, for policies that sample: a seed, a generator, or one generator for each user, so that a user in a batch
         gets what they would get alone. Others do not use it.
+        candidates: what to choose from, exclude: what not to show (already seen, say); each as item indices (n,) or a
+        boolean mask (L,) for all users, or for each user a row of a mask (users, L) or one of a list of index arrays.
         """
         self.check(state)
-        lists = self.choose(state, generators(f"rng of {self.name}", rng, state.users) if self.samples else None)
+        own = generators(f"rng of {self.name}", rng, state.users) if self.samples else None
+        choice = allowed(self.catalog, state.users, self.K, candidates, exclude)
+        if choice is ALL and len(self.catalog) == self.catalog.L:
+            lists = self.choose(state, own)
+        else:
+            lists = self.choose_among(state, own, choice)
         return checks.item_lists(f"lists chosen by {self.name}", lists, state.users, self.catalog.L, self.K)
 
     def update(self, state: State, lists: Any, clicks: Any, gains: Any = None) -> None:
@@ -98,11 +112,12 @@ class Policy(ABC):
         """A state of this learner, arrays by name with users first; for use in :meth:`start`."""
         return State(type(self).__name__, self.settings, **arrays)
 
-    @cached_property
     def _form(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Settings and arrays of any state of this learner: dtype and shape of one user's part."""
-        blank = self.init(1)
-        return blank.settings, self._parts(blank.arrays)
+        if self._formed is None or self._formed[0] != self.catalog.version:
+            blank = self.init(1)
+            self._formed = self.catalog.version, blank.settings, self._parts(blank.arrays)
+        return self._formed[1:]
 
     def _parts(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
         if self.grows:
@@ -113,7 +128,7 @@ class Policy(ABC):
         """An error unless the state is of this learner, with its settings and shapes."""
         if not isinstance(state, State):
             raise TypeError(f"state of {self.name} must come from init or load_state, got {type(state).__name__}")
-        settings, parts = self._form
+        settings, parts = self._form()
         if state.learner != type(self).__name__:
             raise ValueError(f"state must be of the same learner: it is of {state.learner}, this is {self.name}")
         if state.settings != settings:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from thali.candidates import ALL, Choice
 from thali.kernels import klucb, learn
 from thali.policies.base import Policy
 from thali.policies.state import State
+from thali.threads import by_parts
 from thali.types import Booleans, Floats, Integers
 
 
@@ -52,9 +54,25 @@ class CascadeKLUCB(Policy):
 
     def choose(self, state: State, rng: Any) -> Integers:
         """The K largest indices. Deterministic: rng is not used."""
+        return self.choose_among(state, rng, ALL)
+
+    def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
+        """The same, from what each user may be shown."""
         out = np.empty((state.users, self.K), dtype=np.int64)
-        klucb.kl_lists(state.shown, state.clicked, state.updates, out)
+        items = start = None
+        if not (choice is ALL and len(self.catalog) == self.catalog.L):
+            items, start = choice.chosen(state.users, self.catalog.present)
+
+        def choose(users: slice) -> None:
+            part = start if start is None or start.size == 2 else start[users.start : users.stop + 1]
+            klucb.kl_lists(state.shown[users], state.clicked[users], state.updates[users], out[users], items, part)
+
+        by_parts(choose, state.users, self.threads)
         return out
+
+    def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
+        """The same: gains are not used."""
+        self.learn(state, lists, clicks, np.empty(0))
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
         """Count what was examined, up to the first click; gains are not used."""

@@ -14,16 +14,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from thali import checks, theory
+from thali.candidates import ALL, Choice
 from thali.catalog import Catalog
 from thali.kernels import index, learn, posterior
 from thali.lists import Builder, greedy
 from thali.policies.base import Policy
 from thali.policies.state import State
+from thali.threads import by_parts
 from thali.types import Booleans, Floats, Integers
 
 #: The default optimism is this over sigma; docs/decisions.md has the measurement.
 DEFAULT_OPTIMISM = 0.8
 
+EVERYONE = slice(None)
 EXAMINED = {"first-click": learn.FIRST_CLICK, "all": learn.ALL}
 
 
@@ -46,10 +49,10 @@ class LinearState(State):
         self.logdet: Floats = np.empty(users)
         self.refresh()
 
-    def refresh(self) -> None:
+    def refresh(self, users: slice = EVERYONE) -> None:
         """Recompute what follows from M and B; call it if you have written into them yourself. O(d³) a user."""
-        arrays = self.arrays  # rather than by attribute, which is a slow road in a step of some µs
-        posterior.refresh(arrays["M"], arrays["B"], self.inverse, self.solution, self.logdet)
+        M, B = self.arrays["M"], self.arrays["B"]  # rather than by attribute, a slow road in a step of some µs
+        posterior.refresh(M[users], B[users], self.inverse[users], self.solution[users], self.logdet[users])
 
     def check(self) -> None:
         """M symmetric with no eigenvalue below 1, B finite, updates counts."""
@@ -77,6 +80,7 @@ class LinearPolicy(Policy):
     alpha: α ≥ 0; "theory" for what the policy's own analysis asks; by default 0.8/σ, which needs no horizon.
     horizon: n, for alpha="theory" where the analysis needs it.
     build: how the list is built (:class:`thali.lists.Builder`); greedily by default.
+    threads: how many share the users of a batch; what comes out does not depend on it.
 
     Cost a user: to recommend, see :mod:`thali.kernels.search`; O(K·s² + d³) to learn; O(d²) memory.
 
@@ -95,8 +99,9 @@ class LinearPolicy(Policy):
         alpha: float | str | None = None,
         horizon: int | None = None,
         build: Builder = greedy,
+        threads: int = 1,
     ) -> None:
-        super().__init__(catalog, K)
+        super().__init__(catalog, K, threads=threads)
         self.sigma = checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
         self.horizon = None if horizon is None else checks.integer(f"horizon of {self.name}", horizon, low=1)
         if not callable(build):
@@ -156,14 +161,27 @@ class LinearPolicy(Policy):
 
     def choose(self, state: State, rng: Any) -> Integers:
         """Algorithm 1, lines 4-11. Deterministic: rng is not used."""
+        return self.choose_among(state, rng, ALL)
+
+    def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
+        """The same, from what each user may be shown."""
+        assert isinstance(state, LinearState)
+        estimate, alpha = state.solution * self.sigma**-2, self._optimism(state)
+        if self.threads == 1:
+            return self._build(estimate, state.inverse, alpha, choice)
+        lists = np.empty((state.users, self.K), dtype=np.int64)
+        if self.catalog.own is None:
+            self.catalog.groups  # noqa: B018 (made once, before several threads ask for it)
+
+        def build(users: slice) -> None:
+            lists[users] = self._build(estimate[users], state.inverse[users], alpha[users], choice.part(users))
+
+        by_parts(build, state.users, self.threads)
+        return lists
+
+    def _build(self, estimate: Floats, inverse: Floats, alpha: Floats, choice: Choice) -> Integers:
         return self.build(
-            self.catalog,
-            state.solution * self.sigma**-2,
-            state.inverse,
-            self._optimism(state),
-            K=self.K,
-            features=self.features,
-            cap=self.cap,
+            self.catalog, estimate, inverse, alpha, K=self.K, features=self.features, cap=self.cap, choice=choice
         )
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
@@ -182,10 +200,14 @@ class LinearPolicy(Policy):
         assert isinstance(state, LinearState)
         kind = c.kind if self.features == "gains" else index.FIXED
         rule, precision = EXAMINED[self.examined], self.sigma**-2
-        arrays = state.arrays
-        learn.observe(kind, c.indptr, c.topic, c.weight, lists, clicks, rule, precision, arrays["M"], arrays["B"])
-        arrays["updates"] += 1
-        state.refresh()
+        M, B = state.arrays["M"], state.arrays["B"]
+
+        def observe(users: slice) -> None:
+            learn.observe(kind, c.sparse, lists[users], clicks[users], rule, precision, M[users], B[users])
+            state.refresh(users)
+
+        by_parts(observe, state.users, self.threads)
+        state.arrays["updates"] += 1
 
     def _horizon(self) -> int:
         if self.horizon is None:

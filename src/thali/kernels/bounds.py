@@ -1,0 +1,378 @@
+"""Indices and bounds on them, for eight items or boxes at once.
+
+All bounds come from two facts about h(x) = x·θ̄ + α·sqrt(xᵀM⁻¹x), x ≥ 0. It is sublinear: h(x) ≤ Σ_j x_j·h(e_j). And
+sqrt(q) ≤ r/2 + q/(2r) for any r > 0, with equality at r = sqrt(q), so that
+
+    h(x) ≤ α·r/2 + Σ_j x_j·(θ̄_j + α/(2r)·(M⁻¹x)_j).
+
+Where (M⁻¹x)_j is replaced by something no smaller that does not depend on x, the right side is a sum over topics, each of
+which is largest at one end of its range. Unlike bounds that take each part of the index where it is largest, this one
+knows that a topic that is disliked cannot add width without adding dislike. As any r will do, a rough one does.
+
+Bounds over [0, x] hold at this and every later position, because gains only shrink. M⁻¹ has negative entries, so the index
+itself may rise.
+"""
+
+from math import inf, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thali.kernels.index import MAX
+from thali.kernels.jit import inlined
+from thali.kernels.lanes import (
+    WIDTH,
+    gather,
+    larger,
+    largest,
+    load,
+    load_bytes,
+    positive,
+    root,
+    rough_inverse,
+    rough_root,
+    smaller,
+    spread,
+    store,
+)
+
+EPSILON = 2.220446049250313e-16
+# Added to every bound: squares of gains below this underflow, so relative slack alone would not cover them.
+TINY = 1e-140
+# Whatever indexes an array here is unsigned: Numba then leaves out its test for negative indices.
+U0, U1, U2, U3, U4, W = (np.uint64(n) for n in (0, 1, 2, 3, 4, WIDTH))
+
+
+class Belief(NamedTuple):
+    """What is believed of one user, at one position of their list, and the slack that rounding needs."""
+
+    kind: Any
+    """Of the coverage."""
+    state: Any
+    """(d,): of each topic, as in :mod:`thali.kernels.index`; 1 for fixed features."""
+    theta: Any
+    """θ̄ (d,)."""
+    minv: Any
+    """M⁻¹ (d, d)."""
+    flat: Any
+    """The same (d·d,)."""
+    alpha: Any
+    cap: Any
+    """An index is min(cap, index)."""
+    majorants: Any
+    """G (d,): the sums of the positive entries of M⁻¹ by topic; only where some items have many topics."""
+    slack: Any
+    """More than rounding can add to a sum, as a share of its terms."""
+    rough: Any
+    """What a bound made with a rough root is multiplied by."""
+    error_m: Any
+    """What rounding can add to x·θ̄, and to the bounds, at most."""
+    error_q: Any
+    """What rounding can add to xᵀM⁻¹x, at most."""
+
+
+@inlined
+def lane_gains(kind, weights, state):
+    """Δ_j(e|S) in each lane; the state of fixed features is 1."""
+    return positive(weights - state) if kind == MAX else weights * state
+
+
+@inlined
+def worths(theta, flat, alpha, slack, scratch, out):
+    """θ̄_j + α·D_j into out (d,), where D_i·D_j ≥ (M⁻¹)_ij for all i and j: h(e_j), or a little more.
+
+    scratch (d + 8,). Returns Σ_j (|θ̄_j| + α·D_j) and (Σ_j D_j)², each times slack. O(d²).
+    """
+    d = np.uint64(theta.size)
+    most = 0.0
+    for j in range(d):
+        most = max(most, flat[j * d + j])
+    for j in range(d):
+        out[j] = max(flat[j * d + j], 1e-24 * most + 1e-280)
+        scratch[j] = 1.0 / sqrt(out[j])
+    # No correlation is above 1 but by rounding, which is large where M is nearly singular.
+    stretches, rest = spread(1.0), 1.0
+    whole = d // W * W
+    for i in range(d):
+        row = spread(0.0)
+        for j in range(U0, whole, W):
+            row = larger(row, load(flat, i * d + j) * load(scratch, j))
+        stretches = larger(stretches, row * scratch[i])
+        for j in range(whole, d):
+            rest = max(rest, flat[i * d + j] * scratch[i] * scratch[j])
+    stretch = max(rest, largest(stretches))
+    total, widths = 0.0, 0.0
+    for j in range(d):
+        wide = sqrt(stretch * out[j])
+        # Where the two cancel, rounding is as large as they are, not as what is left.
+        out[j] = theta[j] + alpha * wide + slack * (abs(theta[j]) + alpha * wide)
+        total += abs(theta[j]) + alpha * wide
+        widths += wide
+    return slack * total + TINY, slack * (widths * widths)
+
+
+@inlined
+def lane_values(size, t, topics, pool, at, belief, x):
+    """The indices of 8 items with the same topics, each by the operations of :func:`thali.kernels.index.terms`."""
+    m, q = spread(0.0), spread(0.0)
+    for a in range(size):
+        i = np.uint64(topics[t + a])
+        g = lane_gains(belief.kind, load(pool, at + a * W), spread(belief.state[i]))
+        store(x, a * W, g)
+        m = m + g * belief.theta[i]
+        mixed = spread(0.0)
+        for b in range(a):
+            mixed = mixed + load(x, b * W) * belief.minv[i, np.uint64(topics[t + b])]
+        q = q + g * (g * belief.minv[i, i] + mixed * 2.0)
+    return m + root(positive(q)) * belief.alpha
+
+
+@inlined
+def lane_values_tiled(size, pool, at, states, thetas, entries, belief, x):
+    """The same for many topics, whose state, θ̄ and entries of M⁻¹ (size, size) are given: four sums at a time, which do
+    not wait for one another.
+    """
+    m, q = spread(0.0), spread(0.0)
+    for a in range(size):
+        g = lane_gains(belief.kind, load(pool, at + a * W), spread(states[a]))
+        store(x, a * W, g)
+        m = m + g * thetas[a]
+    whole = size // U4 * U4
+    for a in range(U0, whole, U4):
+        e0, e1, e2, e3 = a * size, (a + U1) * size, (a + U2) * size, (a + U3) * size
+        s0, s1, s2, s3 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+        for b in range(a):
+            g = load(x, b * W)
+            s0 = s0 + g * entries[e0 + b]
+            s1 = s1 + g * entries[e1 + b]
+            s2 = s2 + g * entries[e2 + b]
+            s3 = s3 + g * entries[e3 + b]
+        g0, g1, g2, g3 = load(x, a * W), load(x, (a + U1) * W), load(x, (a + U2) * W), load(x, (a + U3) * W)
+        s1 = s1 + g0 * entries[e1 + a]
+        s2 = s2 + g0 * entries[e2 + a] + g1 * entries[e2 + a + U1]
+        s3 = s3 + g0 * entries[e3 + a] + g1 * entries[e3 + a + U1] + g2 * entries[e3 + a + U2]
+        q = q + g0 * (g0 * entries[e0 + a] + s0 * 2.0)
+        q = q + g1 * (g1 * entries[e1 + a + U1] + s1 * 2.0)
+        q = q + g2 * (g2 * entries[e2 + a + U2] + s2 * 2.0)
+        q = q + g3 * (g3 * entries[e3 + a + U3] + s3 * 2.0)
+    for a in range(whole, size):
+        g, mixed = load(x, a * W), spread(0.0)
+        for b in range(a):
+            mixed = mixed + load(x, b * W) * entries[a * size + b]
+        q = q + g * (g * entries[a * size + a] + mixed * 2.0)
+    return m + root(positive(q)) * belief.alpha
+
+
+@inlined
+def lane_bounds(size, t, topics, boxes, at, corner, belief, x, y):
+    """Bounds of the index over 8 boxes [low, high] with the same topics, at this coverage. O(s²).
+
+    (M⁻¹x)_j is bounded over the box entry by entry. corner: what a byte of the boxes counts in each topic.
+    """
+    low = at + size * W
+    for a in range(size):
+        i = np.uint64(topics[t + a])
+        covering = spread(belief.state[i])
+        up = lane_gains(belief.kind, load_bytes(boxes, at + a * W) * corner[a], covering)
+        down = lane_gains(belief.kind, load_bytes(boxes, low + a * W) * corner[a], covering)
+        store(x, U2 * a * W, up)
+        store(x, U2 * a * W + W, down)
+        product = up * belief.minv[i, i]
+        for b in range(a):
+            entry = belief.minv[i, np.uint64(topics[t + b])]
+            side = U0 if entry >= 0.0 else W
+            product = product + load(x, U2 * b * W + side) * entry
+            store(y, b * W, load(y, b * W) + load(x, U2 * a * W + side) * entry)
+        store(y, a * W, product)
+    square = spread(belief.error_q)
+    for a in range(size):
+        square = square + load(x, U2 * a * W) * positive(load(y, a * W))
+    r = rough_root(square)
+    factor = rough_inverse(r) * (0.5 * belief.alpha * belief.rough)
+    total = r * (0.5 * belief.alpha * belief.rough) + factor * belief.error_q + belief.error_m
+    for a in range(size):
+        each = load(y, a * W) * factor + belief.theta[np.uint64(topics[t + a])]
+        total = total + larger(load(x, U2 * a * W) * each, load(x, U2 * a * W + W) * each)
+    return total
+
+
+@inlined
+def lane_sums(size, boxes, at, corner, most, states, thetas, majorant, belief):
+    """Bounds of the index over 8 boxes with the same many topics, at this probabilistic or fixed coverage. O(s).
+
+    With G_j = Σ_i (M⁻¹)⁺_ij, xᵀM⁻¹x ≤ Σ_j G_j·x_j², so the index is at most α·r/2 + Σ_j φ_j(w_j) with convex
+    φ_j(w) = θ̄_j·x + α/(2r)·G_j·x², x = w·(1 - c_j). And for any λ ≥ 0, as Σ_j w_j is at most the largest sum S in the box,
+    that is at most λ·S + Σ_j (φ_j(w_j) - λ·w_j) with each w_j at one end. λ is the largest φ_j(w)/w there.
+    corner, most: what a byte of the boxes counts in each topic, and in S. majorant: G_j·(1 - c_j)².
+    """
+    total, steepest = load_bytes(boxes, at + U2 * size * W) * most, spread(0.0)
+    for a in range(size):
+        steepest = larger(steepest, load_bytes(boxes, at + a * W) * (corner[a] * majorant[a]))
+    r = rough_root(steepest * total)
+    half = 0.5 * belief.alpha * belief.rough
+    factor, slope = rough_inverse(r) * half, spread(0.0)
+    for a in range(size):
+        steep = load_bytes(boxes, at + a * W) * (corner[a] * majorant[a]) * factor
+        slope = larger(slope, steep + thetas[a] * states[a])
+    upper = r * half + slope * total * belief.rough + belief.error_m
+    for a in range(size):
+        low, high = load_bytes(boxes, at + (size + a) * W) * corner[a], load_bytes(boxes, at + a * W) * corner[a]
+        rest = slope - thetas[a] * states[a]
+        upper = upper - smaller(low * (rest - low * majorant[a] * factor), high * (rest - high * majorant[a] * factor))
+    return upper
+
+
+@inlined
+def corner_bounds(size, index, high, layout, belief, x, y):
+    """Bounds of the index in the 8 trees of a block, now and later, from their upper corners. O(s²).
+
+    Over [0, corner], and with (M⁻¹)⁺. The sum of an item's weights is lower than that of its tree's corner by the excess or
+    more, so at least one topic lacks that much of its corner, or is 0: the least that this costs counts.
+    """
+    excess, at = load(layout.root_high, high + size * W), index
+    for a in range(size):
+        weight, covering = load(layout.root_high, high + a * W), gather(belief.state, layout.root_index, at)
+        g = lane_gains(belief.kind, weight, covering)
+        store(x, U2 * a * W, g)
+        store(x, U2 * a * W + W, g - lane_gains(belief.kind, positive(weight - excess), covering))
+        at += W
+        product = spread(0.0)
+        for b in range(a):
+            entry = positive(gather(belief.flat, layout.root_index, at))
+            product = product + load(x, U2 * b * W) * entry
+            store(y, U2 * b * W, load(y, U2 * b * W) + g * entry)
+            at += W
+        variance = gather(belief.flat, layout.root_index, at)
+        store(y, U2 * a * W, product + g * variance)
+        store(y, U2 * a * W + W, variance)
+        at += W
+    square, less = spread(0.0), spread(inf)
+    for a in range(size):
+        g, lost, product = load(x, U2 * a * W), load(x, U2 * a * W + W), load(y, U2 * a * W)
+        square = square + g * product
+        less = smaller(less, lost * (product * 2.0 - lost * load(y, U2 * a * W + W)))
+    r = rough_root(square - less)
+    half = 0.5 * belief.alpha
+    factor, total, least, at = rough_inverse(r) * half, r * half, spread(inf), index
+    for a in range(size):
+        g, lost, product = load(x, U2 * a * W), load(x, U2 * a * W + W), load(y, U2 * a * W)
+        theta = gather(belief.theta, layout.root_index, at)
+        whole = positive(g * (product * factor + theta))
+        part = positive((g - lost) * ((product - lost * load(y, U2 * a * W + W)) * factor + theta))
+        total = total + whole
+        least = smaller(least, whole - part)
+        at += W * (a + U2)
+    return total * belief.rough - least + belief.error_m
+
+
+# The sums behind the index of 8 items with topics of their own, one in each lane of a block: (m, q, bound), the first
+# two by the operations of terms(), the bound over [0, x], with (M⁻¹)⁺: it holds at all later positions. Written out for up to three topics, which most items have.
+
+
+@inlined
+def one_topic(index, root_index, numbers, at, belief):
+    """For items of one topic."""
+    x = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
+    theta, entry = load(numbers, at + W), x * load(numbers, at + U2 * W)
+    m, q = x * theta, x * entry
+    r = rough_root(q)
+    half = spread(0.5 * belief.alpha)
+    return m, q, r * half + positive(x * (entry * (rough_inverse(r) * half) + theta))
+
+
+@inlined
+def two_topics(index, root_index, numbers, at, belief):
+    """For items of two topics."""
+    x = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
+    z = lane_gains(belief.kind, load(numbers, at + U3 * W), gather(belief.state, root_index, index + U2 * W))
+    theta, eta = load(numbers, at + W), load(numbers, at + U4 * W)
+    xx, zz = x * load(numbers, at + U2 * W), z * load(numbers, at + np.uint64(6) * W)
+    zx = load(numbers, at + np.uint64(5) * W)
+    m = x * theta + z * eta
+    q = x * xx + z * (zz + x * zx * 2.0)
+    plus = positive(zx)
+    of_x, of_z = xx + z * plus, zz + x * plus
+    r = rough_root(x * of_x + z * of_z)
+    half = spread(0.5 * belief.alpha)
+    factor = rough_inverse(r) * half
+    return m, q, r * half + positive(x * (of_x * factor + theta)) + positive(z * (of_z * factor + eta))
+
+
+@inlined
+def three_topics(index, root_index, numbers, at, belief):
+    """For items of three topics."""
+    x = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
+    z = lane_gains(belief.kind, load(numbers, at + U3 * W), gather(belief.state, root_index, index + U2 * W))
+    v = lane_gains(belief.kind, load(numbers, at + np.uint64(7) * W), gather(belief.state, root_index, index + np.uint64(5) * W))
+    theta, eta, zeta = load(numbers, at + W), load(numbers, at + U4 * W), load(numbers, at + np.uint64(8) * W)
+    xx, zz = x * load(numbers, at + U2 * W), z * load(numbers, at + np.uint64(6) * W)
+    vv = v * load(numbers, at + np.uint64(11) * W)
+    zx, vx = load(numbers, at + np.uint64(5) * W), load(numbers, at + np.uint64(9) * W)
+    vz = load(numbers, at + np.uint64(10) * W)
+    m = x * theta + z * eta + v * zeta
+    q = x * xx + z * (zz + x * zx * 2.0) + v * (vv + (x * vx + z * vz) * 2.0)
+    zx, vx, vz = positive(zx), positive(vx), positive(vz)
+    of_x, of_z, of_v = xx + z * zx + v * vx, zz + x * zx + v * vz, vv + x * vx + z * vz
+    r = rough_root(x * of_x + z * of_z + v * of_v)
+    half = spread(0.5 * belief.alpha)
+    factor = rough_inverse(r) * half
+    upper = r * half + positive(x * (of_x * factor + theta)) + positive(z * (of_z * factor + eta))
+    return m, q, upper + positive(v * (of_v * factor + zeta))
+
+
+@inlined
+def four_topics(index, root_index, numbers, at, belief):
+    """For items of four topics."""
+    x = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
+    z = lane_gains(belief.kind, load(numbers, at + U3 * W), gather(belief.state, root_index, index + U2 * W))
+    v = lane_gains(belief.kind, load(numbers, at + np.uint64(7) * W), gather(belief.state, root_index, index + np.uint64(5) * W))
+    w = lane_gains(belief.kind, load(numbers, at + np.uint64(12) * W), gather(belief.state, root_index, index + np.uint64(9) * W))
+    theta, eta, zeta = load(numbers, at + W), load(numbers, at + U4 * W), load(numbers, at + np.uint64(8) * W)
+    iota = load(numbers, at + np.uint64(13) * W)
+    xx, zz = x * load(numbers, at + U2 * W), z * load(numbers, at + np.uint64(6) * W)
+    vv, ww = v * load(numbers, at + np.uint64(11) * W), w * load(numbers, at + np.uint64(17) * W)
+    zx, vx = load(numbers, at + np.uint64(5) * W), load(numbers, at + np.uint64(9) * W)
+    vz, wx = load(numbers, at + np.uint64(10) * W), load(numbers, at + np.uint64(14) * W)
+    wz, wv = load(numbers, at + np.uint64(15) * W), load(numbers, at + np.uint64(16) * W)
+    m = x * theta + z * eta + v * zeta + w * iota
+    q = x * xx + z * (zz + x * zx * 2.0) + v * (vv + (x * vx + z * vz) * 2.0)
+    q = q + w * (ww + (x * wx + z * wz + v * wv) * 2.0)
+    zx, vx, vz, wx, wz, wv = positive(zx), positive(vx), positive(vz), positive(wx), positive(wz), positive(wv)
+    of_x, of_z = xx + z * zx + v * vx + w * wx, zz + x * zx + v * vz + w * wz
+    of_v, of_w = vv + x * vx + z * vz + w * wv, ww + x * wx + z * wz + v * wv
+    r = rough_root(x * of_x + z * of_z + v * of_v + w * of_w)
+    half = spread(0.5 * belief.alpha)
+    factor = rough_inverse(r) * half
+    upper = r * half + positive(x * (of_x * factor + theta)) + positive(z * (of_z * factor + eta))
+    return m, q, upper + positive(v * (of_v * factor + zeta)) + positive(w * (of_w * factor + iota))
+
+
+@inlined
+def many_topics(size, index, root_index, numbers, at, belief, x, y):
+    """For items of any number of topics."""
+    m, q, P, own = spread(0.0), spread(0.0), spread(0.0), at
+    for a in range(size):
+        g = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
+        index += W * (a + U2)
+        store(x, a * W, g)
+        m = m + g * load(numbers, at + W)
+        at += U2 * W
+        mixed, plus = spread(0.0), spread(0.0)
+        for c in range(a):
+            entry, other = load(numbers, at), load(x, c * W)
+            mixed = mixed + other * entry
+            plus = plus + other * positive(entry)
+            store(y, c * W, load(y, c * W) + g * positive(entry))
+            at += W
+        entry = g * load(numbers, at)
+        store(y, a * W, plus + entry)
+        at += W
+        q = q + g * (entry + mixed * 2.0)
+        P = P + g * (entry + plus * 2.0)
+    r = rough_root(P)
+    half = spread(0.5 * belief.alpha)
+    factor, upper, at = rough_inverse(r) * half, r * half, own + W
+    for a in range(size):
+        upper = upper + positive(load(x, a * W) * (load(y, a * W) * factor + load(numbers, at)))
+        at += W * (a + U3)
+    return m, q, upper
