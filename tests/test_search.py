@@ -8,7 +8,6 @@ import pytest
 import reference
 import thali
 from instances import STYLES, weights
-from thali import rays
 from thali.kernels import index
 from thali.lists import greedy
 
@@ -91,22 +90,3 @@ def test_search_with_more_topics_than_bits_and_users_of_different_optimism(d):
     for user in range(6):
         expected = plain_loop(W, "probabilistic", estimate[user], inverse[user], alpha[user], 10, "gains", math.inf)
         assert found[user].tolist() == expected
-
-
-def test_parallel_items_share_a_ray_and_rays_are_ordered():
-    rng = np.random.default_rng(1)
-    directions = rng.random((3, 4)) * (rng.random((3, 4)) < 0.7)
-    W = rng.random((60, 1)) * directions[rng.integers(3, size=60)]
-    built = thali.Catalog(W).rays
-    assert sorted(built.item.tolist()) == list(range(60))
-    assert len(built.start) - 1 == 3
-    for begin, end in zip(built.start[:-1], built.start[1:], strict=True):
-        scales = W[built.item[begin:end]].max(axis=1)
-        assert (np.diff(scales) <= 0).all()
-
-
-def test_max_coverage_groups_equal_items_only():
-    W = np.array([[0.2, 0.4], [0.1, 0.2], [0.2, 0.4], [0.0, 0.0]])
-    catalog = thali.Catalog(W, coverage="max")
-    assert len(catalog.rays.start) - 1 == 3
-    assert rays.twins(catalog.rays).tolist() == [-1, -1, 0, -1]

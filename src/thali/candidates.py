@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from reprlib import repr as short
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thali import checks
 from thali.catalog import Catalog
 from thali.types import Booleans, Integers
 
@@ -52,8 +52,8 @@ ALL = Choice(np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64), only=Fals
 def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclude: Any = None) -> Choice:
     """What each user may be shown, given what recommend was given; an error if that is fewer than K items.
 
-    candidates, exclude: indices (n,), or a boolean mask (L,), for all users; or for each user a row of a mask (users, L),
-    or a sequence of arrays of indices. Removed items are never shown. Cost: that of sorting what is given.
+    candidates, exclude: indices (n,), or a boolean mask (L,), for all users; or for each user a row of a mask
+    (users, L), or a sequence of arrays of indices. Removed items are never shown. Cost: that of sorting what is given.
     """
     if candidates is None and exclude is None:
         if len(catalog) < K:
@@ -112,7 +112,7 @@ def _set(name: str, given: Any, L: int) -> NDArray[np.int64]:
     if array.size == 0 and array.ndim == 1:
         return np.zeros(0, dtype=np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 1 or isinstance(given, np.ma.MaskedArray):
-        raise TypeError(f"{name} must be item indices (n,) or a boolean mask (L,), got {checks.short(given)}")
+        raise TypeError(f"{name} must be item indices (n,) or a boolean mask (L,), got {short(given)}")
     if array.min() < 0 or array.max() >= L:
         wrong = array[(array < 0) | (array >= L)][0]
         raise ValueError(f"{name} must hold item indices from 0 to {L - 1}, got {wrong}")

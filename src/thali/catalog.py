@@ -24,8 +24,9 @@ from thali.types import Booleans, Floats, Integers
 class Catalog:
     """L items with weights w̄(e,j) in [0, 1] on d topics, and the coverage c(S) built from them.
 
-    Items can be put, changed and removed (:meth:`put`, :meth:`remove`), in place and at once, but not while another thread
-    chooses from the catalogue. An item keeps its index for good: L only grows, and ``len(catalog)`` counts what is there.
+    Items can be put, changed and removed (:meth:`put`, :meth:`remove`), in place and at once, but not while another
+    thread chooses from the catalogue. An item keeps its index for good: L only grows, and ``len(catalog)`` counts what
+    is there.
 
     Parameters
     ----------
@@ -148,7 +149,8 @@ class Catalog:
     @cached_property
     def twins(self) -> Integers:
         """For each item, the item present before it with the same weights, or -1 (L,)."""
-        twin, last = np.full(self.L, -1, dtype=np.int64), {}
+        twin = np.full(self.L, -1, dtype=np.int64)
+        last: dict[tuple[bytes, bytes], int] = {}
         begin, end, topics, weights = self.sparse
         for e in np.flatnonzero(self.present).tolist():
             key = topics[begin[e] : end[e]].tobytes(), weights[begin[e] : end[e]].tobytes()
@@ -159,8 +161,8 @@ class Catalog:
     def put(self, name: Hashable, weights: Any) -> int:
         """Add an item, or give the item of this name other weights (d,) on the topics; returns its index.
 
-        From now on it can be chosen and is shown with these weights; nothing is learned anew. A new item's index is L, one
-        more than any before; an item that was removed comes back as a new one.
+        From now on it can be chosen and is shown with these weights; nothing is learned anew. A new item's index is L,
+        one more than any before; an item that was removed comes back as a new one.
         Cost: O(s) for s topics, and O(n) to find one of n items with the same topics; when the room for new items is
         used up, everything moves to a larger place once.
         """
@@ -199,8 +201,8 @@ class Catalog:
     def remove(self, name: Hashable) -> int:
         """Take an item out: it is not chosen any more. Returns its index, which no other item will have.
 
-        What was learned from it stays, and so do its weights, for clicks that come late. Cost: O(n) for n items with the
-        same topics.
+        What was learned from it stays, and so do its weights, for clicks that come late. Cost: O(n) for n items with
+        the same topics.
         """
         e = self.item(name)
         if "groups" in self.__dict__:

@@ -1,11 +1,11 @@
 """Items by their set of topics: what the exact search looks at in place of single items.
 
-A *group* holds items with the same topics. It is a *ray* if their weights are parallel, as all items with the same topics
-are by the paper's definition of w̄: then the largest decides for all. Else it is a *tree*: blocks of 8 items in boxes, 8
-boxes in a larger box, and so on. Few items (fewer than 4) that are not parallel are a ray each.
+A *group* holds items with the same topics. It is a *ray* if their weights are parallel, as all items with the same
+topics are by the paper's definition of w̄: then the largest decides for all. Else it is a *tree*: blocks of 8 items in
+boxes, 8 boxes in a larger box, and so on. Few items (fewer than 4) that are not parallel are a ray each.
 
-Groups with as many topics and of the same kind are *seated* eight to a block, each in a lane of its own, so that the search
-can bound or score eight at once. A tree is represented by the upper corner of all its weights.
+Groups with as many topics and of the same kind are *seated* eight to a block, each in a lane of its own, so that the
+search can bound or score eight at once. A tree is represented by the upper corner of all its weights.
 
 All of it lies in flat arrays, whose layout :mod:`thali.kernels.groups` states and :mod:`thali.kernels.search` reads.
 """
@@ -39,7 +39,8 @@ class Room:
         each = self._dtype.itemsize * int(np.prod(self._tail, dtype=np.int64))
         whole = np.zeros((size + 64) * each + kernels.LINE, dtype=np.uint8)
         skip = -whole.ctypes.data % kernels.LINE
-        return whole[skip : skip + (size + 64) * each].view(self._dtype).reshape(-1, *self._tail)
+        array: NDArray[Any] = whole[skip : skip + (size + 64) * each].view(self._dtype).reshape(-1, *self._tail)
+        return array
 
     @property
     def nbytes(self) -> int:
@@ -47,7 +48,7 @@ class Room:
         return self._all.nbytes
 
     def take(self, count: int) -> NDArray[Any]:
-        """This many places more; when there is no room left, everything moves to a larger array."""
+        """So many places more; when there is no room left, everything moves to a larger array."""
         start = len(self.view)
         size = start + count
         if size + WIDTH > len(self._all):

@@ -27,11 +27,11 @@ class Builder(Protocol):
         K: int,
         features: str,
         cap: float,
-        choice: Choice,
+        choice: Choice = ALL,
     ) -> Integers:
         """Lists (users, K) for estimate (users, d), inverse (users, d, d), or (1, d, d) for all, and alpha (users,).
 
-        choice says what each user may be shown.
+        choice, what each user may be shown, is given only where something is left out.
         """
         ...
 

@@ -5,12 +5,12 @@ sqrt(q) ≤ r/2 + q/(2r) for any r > 0, with equality at r = sqrt(q), so that
 
     h(x) ≤ α·r/2 + Σ_j x_j·(θ̄_j + α/(2r)·(M⁻¹x)_j).
 
-Where (M⁻¹x)_j is replaced by something no smaller that does not depend on x, the right side is a sum over topics, each of
-which is largest at one end of its range. Unlike bounds that take each part of the index where it is largest, this one
-knows that a topic that is disliked cannot add width without adding dislike. As any r will do, a rough one does.
+Where (M⁻¹x)_j is replaced by something no smaller that does not depend on x, the right side is a sum over topics, each
+of which is largest at one end of its range. Unlike bounds that take each part of the index where it is largest, this
+one knows that a topic that is disliked cannot add width without adding dislike. As any r will do, a rough one does.
 
-Bounds over [0, x] hold at this and every later position, because gains only shrink. M⁻¹ has negative entries, so the index
-itself may rise.
+Bounds over [0, x] hold at this and every later position, because gains only shrink. M⁻¹ has negative entries, so the
+index itself may rise.
 """
 
 from math import inf, sqrt
@@ -201,8 +201,8 @@ def lane_sums(size, boxes, at, corner, most, states, thetas, majorant, belief):
     """Bounds of the index over 8 boxes with the same many topics, at this probabilistic or fixed coverage. O(s).
 
     With G_j = Σ_i (M⁻¹)⁺_ij, xᵀM⁻¹x ≤ Σ_j G_j·x_j², so the index is at most α·r/2 + Σ_j φ_j(w_j) with convex
-    φ_j(w) = θ̄_j·x + α/(2r)·G_j·x², x = w·(1 - c_j). And for any λ ≥ 0, as Σ_j w_j is at most the largest sum S in the box,
-    that is at most λ·S + Σ_j (φ_j(w_j) - λ·w_j) with each w_j at one end. λ is the largest φ_j(w)/w there.
+    φ_j(w) = θ̄_j·x + α/(2r)·G_j·x², x = w·(1 - c_j). And for any λ ≥ 0, as Σ_j w_j is at most the largest sum S in the
+    box, that is at most λ·S + Σ_j (φ_j(w_j) - λ·w_j) with each w_j at one end. λ is the largest φ_j(w)/w there.
     corner, most: what a byte of the boxes counts in each topic, and in S. majorant: G_j·(1 - c_j)².
     """
     total, steepest = load_bytes(boxes, at + U2 * size * W) * most, spread(0.0)
@@ -226,8 +226,8 @@ def lane_sums(size, boxes, at, corner, most, states, thetas, majorant, belief):
 def corner_bounds(size, index, high, layout, belief, x, y):
     """Bounds of the index in the 8 trees of a block, now and later, from their upper corners. O(s²).
 
-    Over [0, corner], and with (M⁻¹)⁺. The sum of an item's weights is lower than that of its tree's corner by the excess or
-    more, so at least one topic lacks that much of its corner, or is 0: the least that this costs counts.
+    Over [0, corner], and with (M⁻¹)⁺. The sum of an item's weights is lower than that of its tree's corner by the
+    excess or more, so at least one topic lacks that much of its corner, or is 0: the least that this costs counts.
     """
     excess, at = load(layout.root_high, high + size * W), index
     for a in range(size):
@@ -265,86 +265,100 @@ def corner_bounds(size, index, high, layout, belief, x, y):
     return total * belief.rough - least + belief.error_m
 
 
-# The sums behind the index of 8 items with topics of their own, one in each lane of a block: (m, q, bound), the first
-# two by the operations of terms(), the bound over [0, x], with (M⁻¹)⁺: it holds at all later positions. Written out for up to three topics, which most items have.
+# The sums behind the index of 8 items with topics of their own, one in each lane of a block: m and q by the operations
+# of terms(), and a bound over [0, x], with (M⁻¹)⁺, which holds at all later positions. Written out for up to four
+# topics, which most items have. ``numbers`` holds, for each topic a, weights, θ̄ and (M⁻¹)_ab for b up to a; eight each.
+
+
+@inlined
+def row(numbers, at, n):
+    """The n-th eight."""
+    return load(numbers, at + np.uint64(n) * W)
+
+
+@inlined
+def gained(numbers, at, n, root_index, index, i, belief):
+    """The gains in a topic, whose weights are the n-th eight of numbers and whose number the i-th of root_index."""
+    return lane_gains(belief.kind, row(numbers, at, n), gather(belief.state, root_index, index + np.uint64(i) * W))
+
+
+@inlined
+def part(x, product, factor, theta):
+    """What one topic adds to the bound."""
+    return positive(x * (product * factor + theta))
 
 
 @inlined
 def one_topic(index, root_index, numbers, at, belief):
     """For items of one topic."""
-    x = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
-    theta, entry = load(numbers, at + W), x * load(numbers, at + U2 * W)
-    m, q = x * theta, x * entry
+    a = gained(numbers, at, 0, root_index, index, 0, belief)
+    theta, aa = row(numbers, at, 1), a * row(numbers, at, 2)
+    q = a * aa
     r = rough_root(q)
     half = spread(0.5 * belief.alpha)
-    return m, q, r * half + positive(x * (entry * (rough_inverse(r) * half) + theta))
+    return a * theta, q, r * half + part(a, aa, rough_inverse(r) * half, theta)
 
 
 @inlined
 def two_topics(index, root_index, numbers, at, belief):
-    """For items of two topics."""
-    x = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
-    z = lane_gains(belief.kind, load(numbers, at + U3 * W), gather(belief.state, root_index, index + U2 * W))
-    theta, eta = load(numbers, at + W), load(numbers, at + U4 * W)
-    xx, zz = x * load(numbers, at + U2 * W), z * load(numbers, at + np.uint64(6) * W)
-    zx = load(numbers, at + np.uint64(5) * W)
-    m = x * theta + z * eta
-    q = x * xx + z * (zz + x * zx * 2.0)
-    plus = positive(zx)
-    of_x, of_z = xx + z * plus, zz + x * plus
-    r = rough_root(x * of_x + z * of_z)
+    """For items of two topics, a and b."""
+    a = gained(numbers, at, 0, root_index, index, 0, belief)
+    b = gained(numbers, at, 3, root_index, index, 2, belief)
+    theta_a, theta_b = row(numbers, at, 1), row(numbers, at, 4)
+    aa, ba, bb = a * row(numbers, at, 2), row(numbers, at, 5), b * row(numbers, at, 6)
+    m = a * theta_a + b * theta_b
+    q = a * aa + b * (bb + a * ba * 2.0)
+    ba = positive(ba)
+    of_a, of_b = aa + b * ba, bb + a * ba
+    r = rough_root(a * of_a + b * of_b)
     half = spread(0.5 * belief.alpha)
     factor = rough_inverse(r) * half
-    return m, q, r * half + positive(x * (of_x * factor + theta)) + positive(z * (of_z * factor + eta))
+    return m, q, r * half + part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b)
 
 
 @inlined
 def three_topics(index, root_index, numbers, at, belief):
-    """For items of three topics."""
-    x = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
-    z = lane_gains(belief.kind, load(numbers, at + U3 * W), gather(belief.state, root_index, index + U2 * W))
-    v = lane_gains(belief.kind, load(numbers, at + np.uint64(7) * W), gather(belief.state, root_index, index + np.uint64(5) * W))
-    theta, eta, zeta = load(numbers, at + W), load(numbers, at + U4 * W), load(numbers, at + np.uint64(8) * W)
-    xx, zz = x * load(numbers, at + U2 * W), z * load(numbers, at + np.uint64(6) * W)
-    vv = v * load(numbers, at + np.uint64(11) * W)
-    zx, vx = load(numbers, at + np.uint64(5) * W), load(numbers, at + np.uint64(9) * W)
-    vz = load(numbers, at + np.uint64(10) * W)
-    m = x * theta + z * eta + v * zeta
-    q = x * xx + z * (zz + x * zx * 2.0) + v * (vv + (x * vx + z * vz) * 2.0)
-    zx, vx, vz = positive(zx), positive(vx), positive(vz)
-    of_x, of_z, of_v = xx + z * zx + v * vx, zz + x * zx + v * vz, vv + x * vx + z * vz
-    r = rough_root(x * of_x + z * of_z + v * of_v)
+    """For items of three topics, a, b and c."""
+    a = gained(numbers, at, 0, root_index, index, 0, belief)
+    b = gained(numbers, at, 3, root_index, index, 2, belief)
+    c = gained(numbers, at, 7, root_index, index, 5, belief)
+    theta_a, theta_b, theta_c = row(numbers, at, 1), row(numbers, at, 4), row(numbers, at, 8)
+    aa, ba, bb = a * row(numbers, at, 2), row(numbers, at, 5), b * row(numbers, at, 6)
+    ca, cb, cc = row(numbers, at, 9), row(numbers, at, 10), c * row(numbers, at, 11)
+    m = a * theta_a + b * theta_b + c * theta_c
+    q = a * aa + b * (bb + a * ba * 2.0) + c * (cc + (a * ca + b * cb) * 2.0)
+    ba, ca, cb = positive(ba), positive(ca), positive(cb)
+    of_a, of_b, of_c = aa + b * ba + c * ca, bb + a * ba + c * cb, cc + a * ca + b * cb
+    r = rough_root(a * of_a + b * of_b + c * of_c)
     half = spread(0.5 * belief.alpha)
     factor = rough_inverse(r) * half
-    upper = r * half + positive(x * (of_x * factor + theta)) + positive(z * (of_z * factor + eta))
-    return m, q, upper + positive(v * (of_v * factor + zeta))
+    upper = r * half + part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b)
+    return m, q, upper + part(c, of_c, factor, theta_c)
 
 
 @inlined
 def four_topics(index, root_index, numbers, at, belief):
-    """For items of four topics."""
-    x = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
-    z = lane_gains(belief.kind, load(numbers, at + U3 * W), gather(belief.state, root_index, index + U2 * W))
-    v = lane_gains(belief.kind, load(numbers, at + np.uint64(7) * W), gather(belief.state, root_index, index + np.uint64(5) * W))
-    w = lane_gains(belief.kind, load(numbers, at + np.uint64(12) * W), gather(belief.state, root_index, index + np.uint64(9) * W))
-    theta, eta, zeta = load(numbers, at + W), load(numbers, at + U4 * W), load(numbers, at + np.uint64(8) * W)
-    iota = load(numbers, at + np.uint64(13) * W)
-    xx, zz = x * load(numbers, at + U2 * W), z * load(numbers, at + np.uint64(6) * W)
-    vv, ww = v * load(numbers, at + np.uint64(11) * W), w * load(numbers, at + np.uint64(17) * W)
-    zx, vx = load(numbers, at + np.uint64(5) * W), load(numbers, at + np.uint64(9) * W)
-    vz, wx = load(numbers, at + np.uint64(10) * W), load(numbers, at + np.uint64(14) * W)
-    wz, wv = load(numbers, at + np.uint64(15) * W), load(numbers, at + np.uint64(16) * W)
-    m = x * theta + z * eta + v * zeta + w * iota
-    q = x * xx + z * (zz + x * zx * 2.0) + v * (vv + (x * vx + z * vz) * 2.0)
-    q = q + w * (ww + (x * wx + z * wz + v * wv) * 2.0)
-    zx, vx, vz, wx, wz, wv = positive(zx), positive(vx), positive(vz), positive(wx), positive(wz), positive(wv)
-    of_x, of_z = xx + z * zx + v * vx + w * wx, zz + x * zx + v * vz + w * wz
-    of_v, of_w = vv + x * vx + z * vz + w * wv, ww + x * wx + z * wz + v * wv
-    r = rough_root(x * of_x + z * of_z + v * of_v + w * of_w)
+    """For items of four topics, a, b, c and e."""
+    a = gained(numbers, at, 0, root_index, index, 0, belief)
+    b = gained(numbers, at, 3, root_index, index, 2, belief)
+    c = gained(numbers, at, 7, root_index, index, 5, belief)
+    e = gained(numbers, at, 12, root_index, index, 9, belief)
+    theta_a, theta_b = row(numbers, at, 1), row(numbers, at, 4)
+    theta_c, theta_e = row(numbers, at, 8), row(numbers, at, 13)
+    aa, ba, bb = a * row(numbers, at, 2), row(numbers, at, 5), b * row(numbers, at, 6)
+    ca, cb, cc = row(numbers, at, 9), row(numbers, at, 10), c * row(numbers, at, 11)
+    ea, eb, ec, ee = row(numbers, at, 14), row(numbers, at, 15), row(numbers, at, 16), e * row(numbers, at, 17)
+    m = a * theta_a + b * theta_b + c * theta_c + e * theta_e
+    q = a * aa + b * (bb + a * ba * 2.0) + c * (cc + (a * ca + b * cb) * 2.0)
+    q = q + e * (ee + (a * ea + b * eb + c * ec) * 2.0)
+    ba, ca, cb, ea, eb, ec = positive(ba), positive(ca), positive(cb), positive(ea), positive(eb), positive(ec)
+    of_a, of_b = aa + b * ba + c * ca + e * ea, bb + a * ba + c * cb + e * eb
+    of_c, of_e = cc + a * ca + b * cb + e * ec, ee + a * ea + b * eb + c * ec
+    r = rough_root(a * of_a + b * of_b + c * of_c + e * of_e)
     half = spread(0.5 * belief.alpha)
     factor = rough_inverse(r) * half
-    upper = r * half + positive(x * (of_x * factor + theta)) + positive(z * (of_z * factor + eta))
-    return m, q, upper + positive(v * (of_v * factor + zeta)) + positive(w * (of_w * factor + iota))
+    upper = r * half + part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b)
+    return m, q, upper + part(c, of_c, factor, theta_c) + part(e, of_e, factor, theta_e)
 
 
 @inlined

@@ -12,7 +12,6 @@ from thali.kernels.jit import inlined, kernel
 from thali.kernels.lanes import WIDTH
 
 
-
 class Items(NamedTuple):
     """The topics of item e, ascending, and its weights: topics[begin[e]:end[e]], weights[begin[e]:end[e]]."""
 
@@ -43,7 +42,7 @@ class Layout(NamedTuple):
     blocks: Any
     """(B, 5): see the fields below."""
     root_index: Any
-    """For each block and each topic of its groups, the topic a (8,), then the places (a, b) in M⁻¹ for b up to a (8,)."""
+    """For each block and each topic of its groups, the topic a (8,), then places (a, b) in M⁻¹ for b up to a (8,)."""
     root_high: Any
     """For each block, for each topic its groups' upper corners (8,), then what these exceed the largest sum by (8,)."""
     root_group: Any
@@ -281,7 +280,8 @@ def box_blocks(kind, stride):
 
 @kernel
 def enclose(group, layout):
-    """Writes the boxes of a tree: first the level of at most 8, then the 8 within each of them, down to blocks of items.
+    """Writes the boxes of a tree: first the level of at most 8, then the 8 within each of them, down to blocks of
+    items.
 
     Boxes stand in blocks of 8: their upper corners (size, 8), lower corners (size, 8) and the largest sum of weights
     of an item in them (8,), in bytes: shares of the tree's own corner and largest sum, rounded outwards.
@@ -322,7 +322,7 @@ def enclose(group, layout):
 
 @inlined
 def corner_of(group, layout):
-    """Where in root_high a group's corner is: of each topic, 8 places apart, then what it exceeds the largest sum by."""
+    """Where in root_high a group's corner is: each topic 8 places apart, then what it exceeds the largest sum by."""
     seat = np.int64(layout.root_seat[group])
     return np.int64(layout.blocks[seat // WIDTH, BLOCK_HIGH]) + seat % WIDTH
 

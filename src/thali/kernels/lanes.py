@@ -64,7 +64,7 @@ def _address(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -
 
 
 def _choice(builder: Any, sign: str, a: Any, b: Any) -> Any:
-    """a where it compares to b like that, else b."""
+    """One where it compares to the other like that, else the other."""
     return builder.select(builder.fcmp_ordered(sign, a, b), a, b)
 
 

@@ -3,8 +3,8 @@
 Groups of items with the same topics (:mod:`thali.groups`) sit eight to a block, and blocks are visited, eight lanes at
 once. Four facts, none an approximation:
 
-- A bound that holds for all later positions (:mod:`thali.kernels.bounds`) is kept for each block, and made tighter at each
-  visit: a block is visited while its bound is the best.
+- A bound that holds for all later positions (:mod:`thali.kernels.bounds`) is kept for each block, and made tighter at
+  each visit: a block is visited while its bound is the best.
 - On a ray of parallel items the index is proportional to the scale: while it is positive, the largest item decides.
 - The boxes of a tree lie within one another, so that most of its items are never seen (:mod:`thali.kernels.trees`).
 - An index changes only where coverage has changed: a tree none of whose topics were shown since keeps its best item.
@@ -115,8 +115,8 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
     is min(cap, index). used (L,), all False before and after. What a user must not be shown: skip[skip_start[u]:
     skip_start[u + 1]]; where skip_start is (2,), the same for all.
 
-    Cost a user: O(d²), O(s) for each group of s topics, O(s²) for each block of 8 groups visited, and for each 8 boxes or
-    items of a tree looked at; O(L·s²) at a position where no index is above 0.
+    Cost a user: O(d²), O(s) for each group of s topics, O(s²) for each block of 8 groups visited, and for each 8 boxes
+    or items of a tree looked at; O(L·s²) at a position where no index is above 0.
     """
     users, K = out.shape
     d = np.uint64(estimate.shape[1])
@@ -155,9 +155,8 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
                 majorants[j] = 0.0
                 for i in range(d):
                     majorants[j] += max(0.0, minv[i, j])
-        belief = Belief(
-            kind, state, theta, minv, flat, width, cap, majorants, slack, 1.0 + 1e-5 + 4.0 * sqrt(slack), error_m, error_q
-        )
+        rough = 1.0 + 1e-5 + 4.0 * sqrt(slack)
+        belief = Belief(kind, state, theta, minv, flat, width, cap, majorants, slack, rough, error_m, error_q)
         own_skip = user if skip_start.size > 2 else 0
         for n in range(skip_start[own_skip], skip_start[own_skip + 1]):
             used[skip[n]] = True

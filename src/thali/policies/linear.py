@@ -180,8 +180,10 @@ class LinearPolicy(Policy):
         return lists
 
     def _build(self, estimate: Floats, inverse: Floats, alpha: Floats, choice: Choice) -> Integers:
+        """By the builder, which need not know of choices where there is none to make."""
+        among = {} if choice is ALL else {"choice": choice}
         return self.build(
-            self.catalog, estimate, inverse, alpha, K=self.K, features=self.features, cap=self.cap, choice=choice
+            self.catalog, estimate, inverse, alpha, K=self.K, features=self.features, cap=self.cap, **among
         )
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
