@@ -51,8 +51,8 @@ format: .venv/dev ## put the code into its layout
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/dev ## speed against textbook NumPy
-	$(BIN)/python benchmarks/speed.py
+bench: .venv/dev ## speed against textbook NumPy, into docs/performance.md
+	$(BIN)/python benchmarks/bench.py
 
 first-use: .venv/dev ## seconds to import, to help, to the first list, to compile everything
 	$(BIN)/python benchmarks/first_use.py

@@ -12,7 +12,7 @@ from thali.catalog import Catalog
 from thali.types import Booleans, Integers
 
 # From so large a share of the catalogue on, it is cheaper to search all of it and leave some out.
-MOST = 1 / 8
+MOST = 1 / 16
 
 
 class Choice(NamedTuple):
@@ -116,4 +116,5 @@ def _set(name: str, given: Any, L: int) -> NDArray[np.int64]:
     if array.min() < 0 or array.max() >= L:
         wrong = array[(array < 0) | (array >= L)][0]
         raise ValueError(f"{name} must hold item indices from 0 to {L - 1}, got {wrong}")
-    return np.unique(array).astype(np.int64)
+    ordered = np.sort(array.astype(np.int64))
+    return ordered[np.append(True, np.diff(ordered) != 0)]  # np.unique takes many times as long

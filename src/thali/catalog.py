@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -18,6 +17,7 @@ from thali.datasets.interactions import Interactions
 from thali.groups import Groups, Room
 from thali.kernels import index, learn
 from thali.kernels.groups import Items
+from thali.names import Names
 from thali.types import Booleans, Floats, Integers
 
 
@@ -61,8 +61,8 @@ class Catalog:
     ) -> None:
         matrix = _sparse(weights)
         self.L, self.d = (int(n) for n in matrix.shape)
-        self._items: list[Hashable] | range = _names("items", items, self.L)
-        self.topics: Sequence[Hashable] = tuple(_names("topics", topics, self.d))
+        self._items = Names("items", items, self.L)
+        self.topics: Sequence[Hashable] = Names("topics", topics, self.d)
         self.coverage = coverage
         self._given_sparse = sp.issparse(weights)
         self.kind, self.own = resolve(coverage, self.d)
@@ -166,13 +166,13 @@ class Catalog:
         Cost: O(s) for s topics, and O(n) to find one of n items with the same topics; when the room for new items is
         used up, everything moves to a larger place once.
         """
-        _name("items", name)
+        self._items.check(name)
         row = checks.floats("weights of put", weights, (self.d,), "(d,)")
         checks.within("weights of put", row, 0.0, 1.0)
         topics = np.flatnonzero(row).astype(np.uint32)
         values = row[topics]
-        e = self._item_index.get(name, self.L)
-        new = e == self.L
+        found = self._items.find(name)
+        e, new = self.L if found is None else found, found is None
         if not new and topics.size == self.sparse.end[e] - self.sparse.begin[e]:
             at = int(self.sparse.begin[e])
         else:
@@ -190,10 +190,7 @@ class Catalog:
         if "groups" in self.__dict__:
             self.groups.put(e, topics, values)
         if new:
-            if isinstance(self._items, range):
-                self._items = list(self._items)
-            self._items.append(name)
-            self._item_index[name] = e
+            self._items.add(name)
             self.L += 1
         self._changed()
         return e
@@ -208,7 +205,7 @@ class Catalog:
         if "groups" in self.__dict__:
             self.groups.remove(e)
         self._removed.add(e)
-        del self._item_index[name]
+        self._items.drop(name)
         self._changed()
         return e
 
@@ -219,11 +216,12 @@ class Catalog:
 
     def item(self, name: Hashable) -> int:
         """The index of the item of this name."""
-        return _find("item", name, self._item_index)
+        return _find("item", name, self._items)
 
     def topic_index(self, name: Hashable) -> int:
         """The index of the topic of this name."""
-        return _find("topic", name, {topic: j for j, topic in enumerate(self.topics)})
+        assert isinstance(self.topics, Names)
+        return _find("topic", name, self.topics)
 
     @cached_property
     def items_digest(self) -> str:
@@ -276,11 +274,6 @@ class Catalog:
                     f"but number {at} is {theirs[at]!r} there and {mine[at]!r} here"
                 )
 
-    @cached_property
-    def _item_index(self) -> dict[Hashable, int]:
-        """The items present, by name."""
-        return {name: e for e, name in enumerate(self.items) if e not in self._removed}
-
 
 def _sparse(weights: Any) -> sp.csr_array:
     """Weights as a canonical float64 CSR copy without stored zeros, or an error."""
@@ -312,31 +305,12 @@ def _sparse(weights: Any) -> sp.csr_array:
     return matrix
 
 
-def _names(what: str, names: Iterable[Hashable] | None, size: int) -> list[Hashable] | range:
-    if names is None:
-        return range(size)
-    found = checks.sequence(f"{what} of Catalog", names)
-    for name in found:
-        _name(what, name)
-    if len(found) != size:
-        raise ValueError(f"{what} of Catalog must hold {size} names, one for each, got {len(found)}")
-    if len(set(found)) != size:
-        twice = Counter(found).most_common(1)[0][0]
-        raise ValueError(f"{what} of Catalog must be unique, got {twice!r} twice")
-    return found
-
-
-def _name(what: str, name: Any) -> None:
-    if not isinstance(name, Hashable) or name != name:
-        raise TypeError(f"{what} of Catalog must be names (hashable, equal to themselves), got {name!r}")
-
-
 def _digest(names: Sequence[Hashable]) -> str:
     return sha256("\0".join(map(str, names)).encode()).hexdigest()[:16]
 
 
-def _find(what: str, name: Hashable, index: dict[Hashable, int]) -> int:
-    try:
-        return index[name]
-    except (KeyError, TypeError):
-        raise ValueError(f"{what} must be a name in the catalogue, got {name!r}") from None
+def _find(what: str, name: Hashable, names: Names) -> int:
+    found = names.find(name)
+    if found is None:
+        raise ValueError(f"{what} must be a name in the catalogue, got {name!r}")
+    return found
