@@ -100,7 +100,7 @@ def test_a_problem_is_the_papers_split(data):
     found = problem(SMALL, 1, seed=0, data=data)
     everyone = selected("movielens", data).top_topics(5)
     assert found.catalog.topics == found.model.catalog.topics == everyone.topics
-    assert (found.catalog.weight != found.model.catalog.weight).any(), "learner and people from different halves"
+    assert (found.catalog.dense != found.model.catalog.dense).any(), "learner and people from different halves"
     # Each person's θ* is of their own attractions, whichever half they are in.
     theta = dict(zip(map(str, everyone.users), thali.preferences(everyone), strict=True))
     for name, row in zip(found.people, found.model.theta, strict=True):

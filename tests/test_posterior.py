@@ -1,15 +1,11 @@
 """What follows from M and B: the four-lane kernel against NumPy, long double and itself, user by user."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import thali
 from instances import weights
-from thali.kernels import lanes, learn, posterior
+from thali.kernels import learn, posterior
 from thali.policies.linear import LinearPolicy
 
 
@@ -139,31 +135,6 @@ def test_pivots_that_rounding_has_eaten_are_floored():
             assert np.isfinite(solution).all()
             assert np.isfinite(logdet).all()
             assert (np.diagonal(inverse[0]) > 0).all()
-
-
-PLAIN = """
-import sys, numpy as np
-from thali.kernels import lanes, posterior
-assert lanes.subtract is lanes.plain_subtract and lanes.multiply is lanes.plain_multiply
-file = np.load(sys.argv[1])
-found = {"inverse": np.empty_like(file["M"]), "solution": np.empty_like(file["B"]), "logdet": np.empty(len(file["B"]))}
-posterior.refresh(file["M"], file["B"], *found.values())
-np.savez(sys.argv[2], **found)
-"""
-
-
-def test_without_numba_the_plain_loops_give_the_same_bits(tmp_path):
-    """The twin of the compiled kernel: the same file run by Python, with lanes as rows of NumPy."""
-    rng = np.random.default_rng(5)
-    problems = [learned(kind, 7, rng) for kind in ("well", "sparse", "repeated", "huge", "well", "sparse")]
-    M, B = np.array([M for M, _, _ in problems]), np.array([B for _, B, _ in problems])
-    np.savez(tmp_path / "given.npz", M=M, B=B)
-    command = [sys.executable, "-c", PLAIN, str(tmp_path / "given.npz"), str(tmp_path / "found.npz")]
-    subprocess.run(command, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, check=True)
-    assert lanes.subtract is not lanes.plain_subtract
-    with np.load(tmp_path / "found.npz") as plain:
-        for array, name in zip(refreshed(M, B), ("inverse", "solution", "logdet"), strict=True):
-            np.testing.assert_array_equal(array, plain[name])
 
 
 @pytest.mark.parametrize("coverage", ["probabilistic", "max"])

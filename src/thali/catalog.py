@@ -20,6 +20,9 @@ from thali.kernels.groups import Items
 from thali.names import Names
 from thali.types import Booleans, Floats, Integers
 
+# What is computed from the weights or names when it is asked for, and forgotten when they change.
+CACHED = ("weights", "csr", "dense", "present", "twins", "items_digest")
+
 
 class Catalog:
     """L items with weights w̄(e,j) in [0, 1] on d topics, and the coverage c(S) built from them.
@@ -211,8 +214,16 @@ class Catalog:
 
     def _changed(self) -> None:
         self.version += 1
-        for name in ("weights", "csr", "dense", "present", "twins", "items_digest"):
+        for name in CACHED:
             self.__dict__.pop(name, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be made again, and without views of other parts."""
+        return {name: value for name, value in self.__dict__.items() if name not in (*CACHED, "groups", "sparse")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.sparse = Items(*(room.view for room in self._rooms))
 
     def item(self, name: Hashable) -> int:
         """The index of the item of this name."""

@@ -42,6 +42,10 @@ class Room:
         array: NDArray[Any] = whole[skip : skip + (size + 64) * each].view(self._dtype).reshape(-1, *self._tail)
         return array
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As a copy of what is in use: a view and what it looks at would come back as two."""
+        return _room, (np.array(self.view),)
+
     @property
     def nbytes(self) -> int:
         """Bytes held, in use or not."""
@@ -57,6 +61,13 @@ class Room:
             self._all = larger
         self.view = self._all[:size]
         return self.view[start:]
+
+
+def _room(array: NDArray[Any]) -> Room:
+    """A room with these things in it."""
+    room = Room(len(array), array.dtype, array.shape[1:])
+    room.view[:] = array
+    return room
 
 
 class Groups:

@@ -1,0 +1,100 @@
+"""Vectors for kernels: each lane must hold, to the last bit, what single floats give."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from thali.kernels import lanes
+from thali.kernels.lanes import (
+    gather, hopeful, larger, largest, load, load4, load_bytes, lowest, positive, reaches, root, rough_inverse,
+    rough_root, smaller, spread, store,
+)  # fmt: skip
+
+
+@njit
+def arithmetic(a, b, c, out):
+    x, y = load(a, 0), load(b, 0)
+    for n, value in enumerate((x + y, x - y, x * y, x + c, c - y, x * c, larger(x, y), smaller(x, y), positive(x))):
+        store(out, 8 * n, value)
+    store(out, 72, root(positive(x)))
+    store(out, 80, spread(c))
+    store(out, 88, x * c + y * (x - c) * y)
+
+
+def test_lanes_compute_what_single_floats_do():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        a, b = rng.normal(size=(2, 8)) * 10.0 ** rng.integers(-160, 150, size=(2, 8))
+        c = float(rng.normal())
+        out = np.empty(96)
+        arithmetic(a, b, c, out)
+        expected = [a + b, a - b, a * b, a + c, c - b, a * c, np.maximum(a, b), np.minimum(a, b), np.maximum(a, 0)]
+        expected += [np.sqrt(np.maximum(a, 0)), np.full(8, c), a * c + b * (a - c) * b]
+        np.testing.assert_array_equal(out.reshape(12, 8), expected)
+
+
+@njit
+def memory(a, indices, bytes_, at, out):
+    store(out, 0, gather(a, indices, at))
+    store(out, 8, load(a, at))
+    store(out, 16, load_bytes(bytes_, at))
+    store(out, 24, load4(a, at))
+    store(out, 28, load4(a, at + 1))
+    return largest(load(a, at))
+
+
+@pytest.mark.parametrize("at", [0, 1, 5])
+def test_lanes_are_read_and_written_where_they_are(at):
+    rng = np.random.default_rng(at)
+    a, indices = rng.normal(size=20), rng.integers(0, 20, size=20).astype(np.uint32)
+    bytes_, out = rng.integers(0, 256, size=20).astype(np.uint8), np.empty(32)
+    assert memory(a, indices, bytes_, at, out) == a[at : at + 8].max()
+    expected = [a[indices[at : at + 8]], a[at : at + 8], bytes_[at : at + 8], a[at : at + 4], a[at + 1 : at + 5]]
+    np.testing.assert_array_equal(out, np.concatenate(expected))
+
+
+@njit
+def questions(mean, square, goal, factor, out):
+    hope = hopeful(load(mean, 0), load(square, 0), goal, factor)
+    out[:] = False
+    found = hope
+    while found:
+        out[lowest(found)] = True
+        found &= found - np.uint64(1)
+    return reaches(load(mean, 0), goal)
+
+
+def test_questions_about_lanes():
+    rng = np.random.default_rng(2)
+    out = np.empty(8, dtype=np.bool_)
+    for _ in range(300):
+        mean, square = rng.normal(size=8), rng.random(8)
+        goal, factor = float(rng.normal() * 2), float(rng.random() * 4)
+        assert questions(mean, square, goal, factor, out) == (mean >= goal).any()
+        np.testing.assert_array_equal(out, mean + np.sqrt(factor * square) >= goal)
+    mean[3] = goal  # equal counts as reached
+    assert questions(np.where(np.arange(8) == 3, goal, goal - 1.0), np.zeros(8), goal, 1.0, out)
+    assert out.tolist() == [n == 3 for n in range(8)]
+
+
+@njit
+def rough(a, out):
+    store(out, 0, rough_root(load(a, 0)))
+    store(out, 8, rough_inverse(rough_root(load(a, 0))))
+
+
+def test_rough_roots_are_right_to_six_digits_and_never_0():
+    rng = np.random.default_rng(3)
+    out = np.empty(16)
+    for _ in range(200):
+        a = rng.random(8) * 10.0 ** rng.integers(-28, 8, size=8)
+        rough(a, out)
+        np.testing.assert_allclose(out[:8], np.sqrt(a), rtol=1e-6)
+        np.testing.assert_allclose(out[:8] * out[8:], 1.0, rtol=1e-6)
+    rough(np.array([0.0, -1.0, 1e-300, 5e-324, 1e-40, 0.0, 0.0, 0.0]), out)
+    np.testing.assert_allclose(out[:8], 1e-15, rtol=1e-6)
+
+
+def test_other_widths_are_other_types():
+    assert lanes.Lanes(8) == lanes.LANES
+    assert lanes.Lanes(4) != lanes.LANES
