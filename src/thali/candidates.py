@@ -117,4 +117,4 @@ def _set(name: str, given: Any, L: int) -> NDArray[np.int64]:
         wrong = array[(array < 0) | (array >= L)][0]
         raise ValueError(f"{name} must hold item indices from 0 to {L - 1}, got {wrong}")
     ordered = np.sort(array.astype(np.int64))
-    return ordered[np.append(True, np.diff(ordered) != 0)]  # np.unique takes many times as long
+    return np.asarray(ordered[np.append(True, np.diff(ordered) != 0)])  # np.unique takes many times as long
