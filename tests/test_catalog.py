@@ -121,7 +121,7 @@ class Ledger:
         np.testing.assert_array_equal(np.flatnonzero(c.present), there)
         fresh = thali.Catalog(W[there], coverage=c.coverage)
         estimate, spread = rng.normal(size=(users, d)), rng.normal(size=(users, d, d))
-        estimate[0] = np.abs(estimate[0])
+        estimate[0], estimate[-1] = np.abs(estimate[0]), 1.0  # for the last, the largest sum of weights is best
         inverse = np.linalg.inv(np.eye(d) + spread @ spread.transpose(0, 2, 1))
         inverse = (inverse + inverse.transpose(0, 2, 1)) / 2
         alpha = rng.choice([0.0, 0.1, 1.0, 8.0], size=users)
@@ -202,18 +202,21 @@ def test_changes_in_place_within_large_trees(coverage, size):
     for step in range(300):
         name = list(ledger.index)[rng.integers(len(ledger.index))]
         row = np.zeros(d)
-        # Within the boxes, below them, above the corner, and so that only the largest sum is exceeded.
-        low, high = [(0.3, 0.6), (0.0, 0.3), (0.5, 0.9), (0.55, 0.6)][rng.integers(4)]
+        # Within the boxes or below them; later, also above the corner, or so that only the largest sum is exceeded.
+        low, high = [(0.3, 0.6), (0.0, 0.3), (0.5, 0.9), (0.55, 0.6)][rng.integers(2 if step < 150 else 4)]
         row[:size] = rng.uniform(low, high, size=size)
         if step % 7 == 0:
             row = np.array(ledger.rows[rng.integers(700)])
+        elif step % 3 == 0 and step < 150:  # within the corner and the largest sum, yet one of the best
+            top = max((ledger.rows[e] for e in ledger.index.values()), key=np.sum)
+            row[:size] = rng.permutation(top[:size]) * rng.uniform(0.99, 1.0)
         ledger.put(name, row)
         if step % 5 == 0:
             best = int(ledger.check(rng)[0, 0])
             ledger.remove(next(name for name, e in ledger.index.items() if e == best))
         if step % 10 == 0:
             ledger.check(rng)
-            ledger.put(f"new {step}", row * rng.uniform(0.9, 1.1))
+            ledger.put(f"new {step}", np.minimum(1.0, row * rng.uniform(0.9, 1.1)))
     ledger.check(rng)
 
 

@@ -186,7 +186,7 @@ def test_search_among_rays_trees_and_single_items(coverage, seed):
 @pytest.mark.parametrize("seed", range(4, 12))
 def test_search_among_many_more_rays_trees_and_single_items(coverage, seed):
     rng = np.random.default_rng([seed, len(coverage)])
-    for _ in range(1500):
+    for _ in range(1000):
         assert_plain(mixture(rng, largest=1500), coverage, rng)
 
 
