@@ -1,5 +1,7 @@
 """What every policy of the registry must do, whatever it learns; nobody is excused."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -131,6 +133,60 @@ def test_some_users_can_be_taken_out_and_put_back(policy):
             state.take(bad)
     with pytest.raises(ValueError, match="part of put must be a state of 1 users"):
         state.put([0], part)
+
+
+def larger(policy, **settings):
+    """The same policy on a catalogue with trees, rays and single items; made anew, so that nothing is prepared."""
+    rng = np.random.default_rng(6)
+    W = np.concatenate([weights(style, 60, d, rng) for style in ("sparse", "dense", "parallel", "duplicates")])
+    return type(policy)(thali.Catalog(W), K, **settings)
+
+
+def session(policy, users, steps=12):
+    """All lists of a session, and the state it leaves."""
+    rng, state, shown = np.random.default_rng(users), policy.init(users), []
+    for step in range(steps):
+        shown.append(policy.recommend(state, rng=[np.random.default_rng([step, u]) for u in range(users)]))
+        policy.update(state, shown[-1], rng.random((users, K)) < 0.3)
+    return np.array(shown), state
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_nothing(policy, threads):
+    for users in range(1, 8):
+        alone, together = larger(policy), larger(policy, threads=threads)
+        lists, state = session(alone, users)
+        found, own = session(together, users)
+        np.testing.assert_array_equal(found, lists)
+        assert equal(own, state)
+        if policy.name in thali.POLICIES:
+            each = [np.arange(user, 200) for user in range(users)]
+            for question in (
+                {"exclude": each},
+                {"candidates": each},
+                {"candidates": each[0][:20]},
+                {"exclude": [1, 2]},
+            ):
+                found = together.recommend(own, **question)
+                np.testing.assert_array_equal(found, alone.recommend(state, **question))
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "2", None, True])
+def test_bad_number_of_threads_is_refused(policy, bad):
+    with pytest.raises((ValueError, TypeError), match=f"threads of {policy.name} must be a whole number of at least 1"):
+        type(policy)(policy.catalog, K, threads=bad)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_policy_serves_several_python_threads_at_once(policy, threads):
+    expected = [session(larger(policy), users) for users in (1, 2, 3, 4)]
+    for _ in range(5):  # the first lists are asked for before the catalogue's index was made
+        shared = larger(policy, threads=threads)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda users: session(shared, users), (1, 2, 3, 4)))  # noqa: B023
+        for (lists, state), (own_lists, own_state) in zip(expected, found, strict=True):
+            np.testing.assert_array_equal(lists, own_lists)
+            assert equal(state, own_state)
 
 
 BAD_UPDATES = {

@@ -1,27 +1,19 @@
-"""The exact search against a plain loop over all items, with the same θ̄ and M⁻¹: lists must be identical."""
+"""The exact search against a plain loop over all items, with the same θ̄ and M⁻¹: lists must be identical.
+
+A bound that is too low shows only where it nearly is the best index. So many of these items are nearly equal: all
+bounds are then tight, and one item after another is the best.
+"""
 
 import math
 
 import numpy as np
 import pytest
 
-import reference
 import thali
 from instances import STYLES, weights
-from thali.kernels import index
+from plain import plain_list
+from thali.kernels.groups import KIND, RAY, SIZE, STRIDE
 from thali.lists import greedy
-
-
-def plain_loop(W, coverage, estimate, inverse, alpha, K, features, cap):
-    """Every item at every position, by the one scalar index; ties to the lowest item."""
-    chosen, values = [], np.empty(len(W))
-    for _ in range(K):
-        X = np.array([reference.gain(W, e, chosen if features == "gains" else [], coverage) for e in range(len(W))])
-        index.values(X, estimate, inverse, alpha, values)
-        values[:] = np.minimum(values, cap)
-        values[chosen] = -np.inf
-        chosen.append(int(np.argmax(values)))
-    return chosen
 
 
 def hostile_weights(style, L, d, rng):
@@ -61,7 +53,7 @@ def test_search_equals_the_plain_loop(style, coverage):
         features, cap = str(rng.choice(["gains", "items"])), float(rng.choice([math.inf, 1.0]))
         catalog = thali.Catalog(W, coverage=coverage)
         found = greedy(catalog, estimate[None], inverse[None], np.array([alpha]), K=K, features=features, cap=cap)
-        assert found[0].tolist() == plain_loop(W, coverage, estimate, inverse, alpha, K, features, cap)
+        assert found[0].tolist() == plain_list(W, coverage, estimate, inverse, alpha, K, features, cap)
 
 
 def test_search_where_mean_and_width_cancel():
@@ -73,7 +65,7 @@ def test_search_where_mean_and_width_cancel():
         inverse, alpha = np.diag(rng.uniform(0.2, 1.2, size=d)), float(rng.uniform(0.1, 10))
         estimate = -alpha * np.sqrt(np.diag(inverse))
         found = greedy(thali.Catalog(W), estimate[None], inverse[None], np.array([alpha]), K=d)
-        assert found[0].tolist() == plain_loop(W, "probabilistic", estimate, inverse, alpha, d, "gains", math.inf)
+        assert found[0].tolist() == plain_list(W, "probabilistic", estimate, inverse, alpha, d, "gains", math.inf)
 
 
 @pytest.mark.parametrize("d", [63, 64, 130])
@@ -88,5 +80,142 @@ def test_search_with_more_topics_than_bits_and_users_of_different_optimism(d):
     estimate, alpha = rng.normal(size=(6, d)), np.array([0.0, 1.0, 0.0, 8.0, 0.1, 80.0])
     found = greedy(thali.Catalog(W), estimate, inverse, alpha, K=10)
     for user in range(6):
-        expected = plain_loop(W, "probabilistic", estimate[user], inverse[user], alpha[user], 10, "gains", math.inf)
+        expected = plain_list(W, "probabilistic", estimate[user], inverse[user], alpha[user], 10, "gains", math.inf)
         assert found[user].tolist() == expected
+
+
+ALPHAS = (0.0, 1e-9, 0.1, 1.0, 8.0, 80.0, 1e6)
+SHAPES = (
+    "uniform",
+    "cloud",
+    "wide cloud",
+    "ray",
+    "nearly a ray",
+    "equal",
+    "copies",
+    "ones",
+    "simplex",
+    "sparse simplex",
+)
+
+
+def alike(shape, n, size, rng):
+    """Weights (n, size) of n items with the same topics, in some relation to one another."""
+    centre, scales = rng.uniform(0.2, 0.9, size=size), rng.uniform(0.1, 1.0, size=(n, 1))
+    match shape:
+        case "cloud":
+            return centre * (1 - 10.0 ** rng.uniform(-16, -2) * rng.random((n, size)))
+        case "wide cloud":
+            return centre * (1 - 0.2 * rng.random((n, size)))
+        case "ray":
+            return centre * scales
+        case "nearly a ray":
+            return np.minimum(1.0, centre * scales * (1 + rng.integers(-3, 4, size=(n, size)) * 2.0**-52))
+        case "equal":
+            return np.full((n, size), rng.choice([0.25, 1 / 3, 1.0]))
+        case "copies":
+            return rng.random((3, size))[rng.integers(3, size=n)]
+        case "ones":  # coverage becomes complete, and indices exactly 0
+            return rng.choice([0.5, 1.0, 1e-310], size=(n, size), p=[0.6, 0.3, 0.1])
+        case "simplex":
+            return np.minimum(1.0, rng.dirichlet(np.ones(size), size=n))
+        case "sparse simplex":
+            return np.minimum(1.0, rng.dirichlet(np.full(size, 0.1), size=n))
+    return rng.random((n, size))
+
+
+def mixture(rng, largest=600):
+    """Items of several sets of topics: single ones, rays and trees of all depths, and some of no topic, mixed up."""
+    d = int(rng.choice([1, 2, 4, 6, 12, 24]))
+    sizes = [size for size in (1, 2, 3, 4, 5, 8, 20) if size <= d]
+    parts = [np.zeros((int(rng.integers(0, 6)), d))]
+    # Sets of topics of one shape and size rival one another, as those of different norms do not.
+    shape = str(rng.choice(SHAPES))
+    for _ in range(int(rng.integers(1, 9))):
+        if rng.random() < 0.3:
+            shape = str(rng.choice(SHAPES))
+        n, size = int(rng.choice([1, 3, 8, 30, 100, largest], p=[0.2, 0.1, 0.2, 0.2, 0.2, 0.1])), int(rng.choice(sizes))
+        part = np.zeros((n, d))
+        part[:, rng.choice(d, size=size, replace=False)] = alike(shape, n, size, rng)
+        parts.append(part)
+    return rng.permutation(np.concatenate(parts))
+
+
+def beliefs(users, d, rng):
+    """θ̄ (users, d), M⁻¹ (users, d, d) and α (users,) of all kinds; M nearly singular for some."""
+    estimate, inverse = np.zeros((users, d)), np.empty((users, d, d))
+    for user in range(users):
+        spread = np.abs(rng.normal(size=(d, int(rng.integers(1, 2 * d + 2))))) * rng.choice([-1, 1], size=(d, 1))
+        M = np.eye(d) + spread @ spread.T * 10.0 ** rng.integers(-3, 10) * rng.integers(0, 2)
+        inverse[user] = np.linalg.inv(M)
+        match rng.integers(5):
+            case 0:
+                estimate[user] = -np.abs(rng.normal(size=d)) - 0.5
+            case 1:
+                estimate[user] = np.round(rng.normal(size=d), 1)
+            case 2:
+                estimate[user] = rng.normal(size=d) * 10.0 ** rng.integers(-3, 9)
+            case 3:
+                estimate[user] = rng.random(d)
+    return estimate, (inverse + inverse.transpose(0, 2, 1)) / 2, rng.choice(ALPHAS, size=users)
+
+
+def assert_plain(W, coverage, rng, users=6):
+    """Lists of several users at once are those of the plain loop."""
+    L, d = W.shape
+    catalog = thali.Catalog(W, coverage=coverage)
+    K = L if L < 40 and rng.random() < 0.3 else min(L, int(rng.integers(1, 13)))
+    estimate, inverse, alpha = beliefs(users, d, rng)
+    features, cap = str(rng.choice(["gains", "gains", "items"])), float(rng.choice([math.inf, math.inf, 1.0]))
+    found = greedy(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap)
+    for user in range(users):
+        expected = plain_list(W, coverage, estimate[user], inverse[user], alpha[user], K, features, cap)
+        assert found[user].tolist() == expected
+
+
+@pytest.mark.parametrize("coverage", ["probabilistic", "max"])
+@pytest.mark.parametrize("seed", range(4))
+def test_search_among_rays_trees_and_single_items(coverage, seed):
+    rng = np.random.default_rng([seed, len(coverage)])
+    for _ in range(200):
+        assert_plain(mixture(rng), coverage, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("coverage", ["probabilistic", "max"])
+@pytest.mark.parametrize("seed", range(4, 12))
+def test_search_among_many_more_rays_trees_and_single_items(coverage, seed):
+    rng = np.random.default_rng([seed, len(coverage)])
+    for _ in range(1000):
+        assert_plain(mixture(rng, largest=1500), coverage, rng)
+
+
+def depths(catalog):
+    """(topics, levels of boxes) of each tree, (topics, -1) of each ray."""
+    found = set()
+    for row in catalog.groups.layout.groups.astype(int):
+        width, levels = row[STRIDE], 0
+        while width > 8:
+            width, levels = -(-width // 8), levels + 1
+        found.add((row[SIZE], -1 if row[KIND] == RAY else levels))
+    return found
+
+
+@pytest.mark.parametrize("coverage", ["probabilistic", "max"])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 20])
+def test_search_in_rivalling_trees_of_every_depth(coverage, size):
+    """Sets of as many topics: 6 items, 40, 100 or 600 are 0, 1, 2 or 3 levels of boxes."""
+    rng = np.random.default_rng([size, len(coverage)])
+    d = size + 2
+    for levels, n in enumerate([6, 40, 100, 600]):
+        for shape in ("cloud", "wide cloud", "simplex", "copies", "uniform") if size > 1 else ("uniform", "copies"):
+            parts = [np.zeros((n, d)) for _ in range(2 if n == 600 else 5)]
+            for part in parts:
+                part[:, rng.choice(d, size=size, replace=False)] = alike(shape, n, size, rng)
+            W = rng.permutation(np.concatenate(parts))
+            if shape == "uniform" and (size > 1 or coverage == "max"):
+                assert any(
+                    topics == size and depth >= levels for topics, depth in depths(thali.Catalog(W, coverage=coverage))
+                )
+            for _ in range(4):
+                assert_plain(W, coverage, rng)

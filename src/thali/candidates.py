@@ -104,14 +104,18 @@ def _sets(name: str, given: Any, users: int, L: int) -> list[NDArray[np.int64]]:
 
 
 def _set(name: str, given: Any, L: int) -> NDArray[np.int64]:
-    array = np.asarray(given)
-    if array.dtype == np.bool_:
+    try:
+        array = np.asarray(given)
+    except ValueError:  # rows and single numbers, mixed
+        array = np.array(given, dtype=object)
+    masked = isinstance(given, np.ma.MaskedArray)  # what is masked would count as if it were not
+    if array.dtype == np.bool_ and not masked:
         if array.shape != (L,):
             raise ValueError(f"{name}, a mask, must have shape (L,) = ({L},), got {array.shape}")
         return np.flatnonzero(array)
-    if array.size == 0 and array.ndim == 1:
+    if array.size == 0 and array.ndim == 1 and not masked:
         return np.zeros(0, dtype=np.int64)
-    if array.dtype.kind not in "iu" or array.ndim != 1 or isinstance(given, np.ma.MaskedArray):
+    if array.dtype.kind not in "iu" or array.ndim != 1 or masked:
         raise TypeError(f"{name} must be item indices (n,) or a boolean mask (L,), got {short(given)}")
     if array.min() < 0 or array.max() >= L:
         wrong = array[(array < 0) | (array >= L)][0]
