@@ -203,7 +203,7 @@ def test_nothing_excluded_and_everything_a_candidate_is_as_if_nothing_was_said()
         (np.zeros((3, 20), bool), ValueError, r" must be for all users, or for each of the 2, got 3"),
         ([[0], [1], [2]], ValueError, r" must be for all users, or for each of the 2, got 3"),
         (np.zeros((2, 2, 20), bool), ValueError, r", a mask, must have shape"),
-        (np.zeros((2, 5), int), TypeError, r" must be item indices \(n,\) or a boolean mask \(L,\), got"),
+        (np.zeros((2, 5, 1), int), TypeError, r" must be item indices \(n,\) or a boolean mask \(L,\), got"),
         ([0.0, 1.0], TypeError, r" must be item indices \(n,\) or a boolean mask \(L,\), got \[0.0, 1.0\]"),
         ([[0.5], [1]], TypeError, r"\[0\] must be item indices \(n,\) or a boolean mask \(L,\), got \[0.5\]"),
         ("all", TypeError, r" must be item indices \(n,\) or a boolean mask \(L,\), got 'all'"),

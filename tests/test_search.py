@@ -219,3 +219,32 @@ def test_search_in_rivalling_trees_of_every_depth(coverage, size):
                 )
             for _ in range(4):
                 assert_plain(W, coverage, rng)
+
+
+def test_arrays_in_any_memory_order_give_the_same_lists(tmp_path):
+    """Vectors are read side by side, so a transposed array is put in order first, also in a state that is saved."""
+    rng = np.random.default_rng(4)
+    catalog = thali.Catalog(weights("sparse", 50, 6, rng))
+    policy = thali.CascadeLSB(catalog, 3)
+    state = policy.init(8)
+    state.B = rng.random((6, 8)).T
+    state.refresh()
+    state.save(tmp_path / "state")
+    lists = policy.recommend(state)
+    assert lists.tolist() == policy.recommend(thali.load_state(tmp_path / "state")).tolist()
+    estimate, inverse, alpha = policy.estimate(state), state.inverse, policy.optimism(state)
+    ordered = greedy(catalog, np.asfortranarray(estimate), np.asfortranarray(inverse), alpha, K=3)
+    assert lists.tolist() == ordered.tolist()
+
+
+def test_numbers_at_the_ends_of_the_range():
+    """Every index -inf; a tree's corner that cannot be divided by 255; weights whose squares underflow, times 1e23."""
+    equal = thali.Catalog(np.ones((3, 2)))
+    assert thali.greedy_lists(equal, [[-1.7e308, -1.7e308]], K=2).tolist() == [[0, 1]]
+    among = thali.greedy_lists(equal, [[-1.7e308, -1.7e308]] * 2, K=2, candidates=[[0, 1], [1, 2]])
+    assert among.tolist() == [[0, 1], [1, 2]]
+    W = np.random.default_rng(5).random((20, 2))
+    W[:, 1] = 5e-324
+    assert thali.greedy_lists(thali.Catalog(W), [[1.0, 0.0]], K=20)[0].tolist() == np.argsort(-W[:, 0]).tolist()
+    tiny = thali.Catalog([[1.6e-162, 0.0], [2e-162, 1e-170]])
+    assert greedy(tiny, np.zeros((1, 2)), np.eye(2)[None], np.array([1e23]), K=1).tolist() == [[0]]

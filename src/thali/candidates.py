@@ -53,7 +53,7 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
     """What each user may be shown, given what recommend was given; an error if that is fewer than K items.
 
     candidates, exclude: indices (n,), or a boolean mask (L,), for all users; or for each user a row of a mask
-    (users, L), or a sequence of arrays of indices. Removed items are never shown. Cost: that of sorting what is given.
+    (users, L) or of indices (users, n), or a sequence of arrays of indices. Removed items are never shown. Cost: that of sorting what is given.
     """
     if candidates is None and exclude is None:
         if len(catalog) < K:
@@ -92,7 +92,7 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
 
 def _sets(name: str, given: Any, users: int, L: int) -> list[NDArray[np.int64]]:
     """One set of indices for all, or one for each user; each ascending, without repeats."""
-    if isinstance(given, np.ndarray) and given.ndim == 2 and given.dtype == np.bool_:
+    if isinstance(given, np.ndarray) and given.ndim == 2 and not isinstance(given, np.ma.MaskedArray):
         rows: list[Any] = list(given)
     elif isinstance(given, list | tuple) and given and all(np.ndim(row) == 1 for row in given):
         rows = list(given)

@@ -70,6 +70,7 @@ class Catalog:
         self._given_sparse = sp.issparse(weights)
         self.kind, self.own = resolve(coverage, self.d)
         self._removed: set[int] = set()
+        self._changes = 0  # since the index was made
         #: Grows with every change; whatever was computed from the weights before is of an older version.
         self.version = 0
         self._rooms = Items(
@@ -166,8 +167,9 @@ class Catalog:
 
         From now on it can be chosen and is shown with these weights; nothing is learned anew. A new item's index is L,
         one more than any before; an item that was removed comes back as a new one.
-        Cost: O(s) for s topics, and O(n) to find one of n items with the same topics; when the room for new items is
-        used up, everything moves to a larger place once.
+        Cost: O(s) for s topics, and O(n) to find one of n items with the same topics. When the room for new items is
+        used up, everything moves to a larger place once; and after as many changes as half the items, the index is made
+        anew for the next list, as it has got looser. A state of CascadeKL-UCB counts by item; it is refused afterwards.
         """
         self._items.check(name)
         row = checks.floats("weights of put", weights, (self.d,), "(d,)")
@@ -192,6 +194,7 @@ class Catalog:
         self.sparse.topics[at : at + topics.size], self.sparse.weights[at : at + topics.size] = topics, values
         if "groups" in self.__dict__:
             self.groups.put(e, topics, values)
+        self._wear()
         if new:
             self._items.add(name)
             self.L += 1
@@ -207,10 +210,17 @@ class Catalog:
         e = self.item(name)
         if "groups" in self.__dict__:
             self.groups.remove(e)
+        self._wear()
         self._removed.add(e)
         self._items.drop(name)
         self._changed()
         return e
+
+    def _wear(self) -> None:
+        """After as many changes as half the items, the index is made anew when it is next asked for."""
+        self._changes = self._changes + 1 if "groups" in self.__dict__ else 0
+        if self._changes > 1000 + len(self) // 2:
+            del self.__dict__["groups"]
 
     def _changed(self) -> None:
         self.version += 1

@@ -73,7 +73,8 @@ def _room(array: NDArray[Any]) -> Room:
 class Groups:
     """The groups of all items of a catalogue, kept up to date as items come, change and go.
 
-    Cost: O(nnz + L·s·log L) to build; O(s) to put an item, O(n) to remove or change one in a group of n.
+    Cost: O(nnz + L·s·log L) to build; O(s) for the tree of at most 64 places into which an item is put; O(n) to find
+    one of n items with the same topics that is removed or changed.
     """
 
     def __init__(self, items: Items, d: int, *, parallel: bool) -> None:
@@ -85,7 +86,12 @@ class Groups:
         numbers, places, boxes = kernels.lengths(kinds, sizes, counts)
         new = _new_blocks(kinds, sizes)
         seats, blocks = np.empty(len(kinds), dtype=np.int64), np.empty((int(new.sum()), 5), dtype=np.uint32)
-        index, high = kernels.seats_of(new, sizes, kinds, seats, blocks)
+        index, high, kept = kernels.seats_of(new, sizes, kinds, seats, blocks)
+        if max(numbers, places, boxes, index, high, kept) >= 2**32:
+            raise ValueError(
+                f"weights of Catalog must fit an index of fewer than 2³² numbers, got {len(kinds):,} different sets of "
+                f"topics, of {sizes.mean():.0f} topics on average, for {len(items.begin):,} items"
+            )
         self._rooms = Layout(
             item_group=Room(len(items.begin), np.uint32),
             groups=Room(len(kinds), np.uint32, (8,)),
@@ -135,7 +141,7 @@ class Groups:
             kernels.insert(item, tree, weights, self.layout)
 
     def remove(self, item: int) -> None:
-        """Take an item out; another new one may get its place."""
+        """Take an item out; a new one may get its place, if that is in the tree for new ones."""
         kernels.remove(item, self.layout)
 
     def _views(self) -> Layout:
@@ -174,7 +180,8 @@ class Groups:
         """An empty block for trees of so many topics; its first seat."""
         rooms = self._rooms
         before = rooms.blocks.view[-1]
-        numbers = int(before[kernels.BLOCK_NUMBERS]) + kernels.block_numbers(int(before[kernels.BLOCK_SIZE]))
+        numbers = int(before[kernels.BLOCK_NUMBERS])
+        numbers += kernels.block_numbers(int(before[kernels.BLOCK_KIND]), int(before[kernels.BLOCK_SIZE]))
         rooms.blocks.take(1)[:] = size, TREE, len(rooms.root_index.view), len(rooms.root_high.view), numbers
         rooms.root_index.take(WIDTH * (size + size * (size + 1) // 2))
         rooms.root_high.take(WIDTH * (size + 1))

@@ -31,7 +31,8 @@ class Builder(Protocol):
     ) -> Integers:
         """Lists (users, K) for estimate (users, d), inverse (users, d, d), or (1, d, d) for all, and alpha (users,).
 
-        choice, what each user may be shown, is given only where something is left out.
+        choice, what each user may be shown, is given only where something is left out. inverse is that of an M of the
+        identity and more, with a condition number up to 1e14 or so.
         """
         ...
 
@@ -53,6 +54,7 @@ def greedy(
     item. Cost: see :mod:`thali.kernels.search`; O(K·L·d²) and L calls of Python a position for a coverage of your own.
     """
     out = np.empty((len(estimate), K), dtype=np.int64)
+    estimate, inverse = np.ascontiguousarray(estimate), np.ascontiguousarray(inverse)
     if catalog.own is not None:
         for user in range(len(estimate)):
             shut = choice.shut(user, catalog.present)

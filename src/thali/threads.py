@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 _pools: dict[int, ThreadPoolExecutor] = {}
+_making = Lock()
 # Threads do not come along into a forked process: it makes its own.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.clear)
@@ -18,8 +20,10 @@ def by_parts(do: Callable[[slice], None], users: int, threads: int) -> None:
     if parts <= 1:
         do(slice(0, users))
         return
-    if threads not in _pools:
-        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="thali")
+    with _making:
+        if threads not in _pools:
+            _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="thali")
+        pool = _pools[threads]
     ends = [users * part // parts for part in range(parts + 1)]
-    for done in _pools[threads].map(do, map(slice, ends[:-1], ends[1:])):
+    for done in pool.map(do, map(slice, ends[:-1], ends[1:])):
         assert done is None

@@ -61,8 +61,6 @@ class Belief(NamedTuple):
     """An index is min(cap, index)."""
     majorants: Any
     """G (d,): the sums of the positive entries of M⁻¹ by topic; only where some items have many topics."""
-    slack: Any
-    """More than rounding can add to a sum, as a share of its terms."""
     rough: Any
     """What a bound made with a rough root is multiplied by."""
     error_m: Any
@@ -88,7 +86,7 @@ def worths(theta, flat, alpha, slack, scratch, out):
     for j in range(d):
         most = max(most, flat[j * d + j])
     for j in range(d):
-        out[j] = max(flat[j * d + j], 1e-24 * most + 1e-280)
+        out[j] = max(flat[j * d + j], 1e-24 * most + 1e-280)  # not 0, not even by rounding: it is divided by
         scratch[j] = 1.0 / sqrt(out[j])
     # No correlation is above 1 but by rounding, which is large where M is nearly singular.
     stretches, rest = spread(1.0), 1.0
@@ -227,7 +225,8 @@ def corner_bounds(size, index, high, layout, belief, x, y):
     """Bounds of the index in the 8 trees of a block, now and later, from their upper corners. O(s²).
 
     Over [0, corner], and with (M⁻¹)⁺. The sum of an item's weights is lower than that of its tree's corner by the
-    excess or more, so at least one topic lacks that much of its corner, or is 0: the least that this costs counts.
+    excess or more. The weights of that kind make a polytope, over which the index, being convex, is largest at a
+    vertex; and a vertex lacks the excess in one topic, or has 0 there: the least that this costs counts.
     """
     excess, at = load(layout.root_high, high + size * W), index
     for a in range(size):

@@ -75,6 +75,8 @@ FEW = 4
 # A line of memory, in bytes; and what a byte of a box counts, so that 255 of them are no less than the whole.
 LINE = 64
 STEP = (1.0 + 1e-12) / 255.0
+# Wholes below this are not divided into steps: what they are worth is less than the slack of any bound.
+LEAST = 1e-300
 
 
 @inlined
@@ -338,8 +340,10 @@ def largest_sum(size, root_high, high):
 
 @inlined
 def share_above(value, whole):
-    """The least byte b with b·(whole·STEP) at least value; 255 where value is whole."""
-    b = np.int64(value / (whole * STEP)) if whole > 0.0 else 0
+    """The least byte b with b·(whole·STEP) at least value; 255 where value is whole, or both are tiny."""
+    if whole < LEAST:
+        return np.uint8(255)
+    b = min(255, np.int64(value / (whole * STEP)))
     while b * (whole * STEP) < value and b < 255:
         b += 1
     return np.uint8(b)
@@ -348,7 +352,9 @@ def share_above(value, whole):
 @inlined
 def share_below(value, whole):
     """The largest byte b, or nearly, with b·(whole·STEP) at most value."""
-    b = np.int64(value / (whole * STEP)) if whole > 0.0 else 0
+    if whole < LEAST:
+        return np.uint8(0)
+    b = min(255, np.int64(value / (whole * STEP)))
     while b > 0 and b * (whole * STEP) > value:
         b -= 1
     return np.uint8(b)
@@ -427,11 +433,11 @@ def seat(group, n, d, layout):
     layout.root_group[n] = group
     layout.root_seat[group] = n
     layout.block_masks[block] |= layout.masks[group]
-    raise_corner(group, layout)
+    write_corner(group, layout)
 
 
 @kernel
-def raise_corner(group, layout):
+def write_corner(group, layout):
     """Writes a group's corner and what it exceeds the largest sum by, from its items as they are now."""
     row, high = layout.groups[group], corner_of(group, layout)
     size, pool = np.int64(row[SIZE]), layout.pool
@@ -454,7 +460,7 @@ def raise_corner(group, layout):
 @kernel
 def seats_of(new, sizes, kinds, seats, blocks):
     """Writes the rows of all blocks, for groups in this order with a new block where new says so, and the seat of each
-    group into seats. Returns the lengths of root_index and root_high.
+    group into seats. Returns the lengths of root_index, root_high and the search's numbers.
     """
     block, lane = -1, 0
     index, high, numbers = 0, 0, 0
@@ -468,16 +474,16 @@ def seats_of(new, sizes, kinds, seats, blocks):
             row[BLOCK_INDEX], row[BLOCK_HIGH], row[BLOCK_NUMBERS] = index, high, numbers
             index += WIDTH * (size + size * (size + 1) // 2)
             high += WIDTH * (size + 1)
-            numbers += block_numbers(size)
+            numbers += block_numbers(kinds[n], size)
         seats[n] = block * WIDTH + lane
         lane += 1
-    return index, high
+    return index, high, numbers
 
 
 @kernel
-def block_numbers(size):
+def block_numbers(kind, size):
     """How many numbers the search keeps for a block: see :func:`thali.kernels.search.greedy`."""
-    return WIDTH * (2 * size + size * (size + 1) // 2)
+    return WIDTH * (2 * size + size * (size + 1) // 2) if kind == RAY else 0
 
 
 @kernel
@@ -501,10 +507,21 @@ def position_of(item, row, layout):
 
 @kernel
 def remove(item, layout):
-    """Takes an item out of its group; the place stays empty. O(n) for a group of n."""
-    row = layout.groups[layout.item_group[item]]
-    layout.lane_item[row[ITEMS] + position_of(item, row, layout)] = NONE
+    """Takes an item out of its group; the place stays empty. O(n) for a group of n.
+
+    The corners of a tree of no more than 64 places shrink to what is left; those of others stay, and with many items
+    removed from a large tree attract the search for nothing.
+    """
+    group = layout.item_group[item]
+    row = layout.groups[group]
+    j = position_of(item, row, layout)
+    layout.lane_item[row[ITEMS] + j] = NONE
     layout.item_group[item] = NONE
+    if row[KIND] == TREE and row[STRIDE] <= WIDTH * WIDTH:
+        for a in range(np.int64(row[SIZE])):
+            layout.pool[place_of(row, j, a)] = 0.0
+        write_corner(group, layout)
+        enclose(group, layout)
 
 
 @kernel
@@ -520,7 +537,7 @@ def insert(item, group, weights, layout):
             row[COUNT] = max(np.int64(row[COUNT]), j + 1)
             for a in range(weights.size):
                 layout.pool[place_of(row, j, a)] = weights[a]
-            raise_corner(group, layout)
+            write_corner(group, layout)
             enclose(group, layout)
             return True
     return False

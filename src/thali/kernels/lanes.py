@@ -13,6 +13,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.errors import TypingError
 from numba.extending import intrinsic, models, overload, register_model
 
 WIDTH = 8
@@ -55,6 +56,13 @@ def _spread(builder: Any, value: Any, vector: Any) -> Any:
     nothing = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(nothing, value, WORD(0))
     return builder.shuffle_vector(first, nothing, ir.Constant(_vector(vector.count, WORD), None))
+
+
+def _contiguous(*arrays: Any) -> None:
+    """Vectors are read and written side by side: other arrays are refused when a kernel is compiled."""
+    for array in arrays:
+        if array.layout != "C":
+            raise TypingError(f"vectors need contiguous arrays, got {array}")
 
 
 def _address(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
@@ -104,6 +112,7 @@ def _loading(width: int) -> Any:
     @intrinsic
     def load(context, array, at):
         """array[at : at + width] of a contiguous array of floats."""
+        _contiguous(array)
 
         def lower(context, builder, signature, args):
             return builder.load(_address(context, builder, signature, args, _vector(width)), align=8)
@@ -119,6 +128,7 @@ load, load4 = _loading(WIDTH), _loading(4)
 @intrinsic
 def load_bytes(context, array, at):
     """array[at : at + 8] of a contiguous array of bytes, as floats."""
+    _contiguous(array)
 
     def lower(context, builder, signature, args):
         bytes_ = builder.load(_address(context, builder, signature, args, _vector(WIDTH, ir.IntType(8))), align=1)
@@ -130,6 +140,7 @@ def load_bytes(context, array, at):
 @intrinsic
 def store(context, array, at, lanes):
     """array[at : at + width] = lanes."""
+    _contiguous(array)
 
     def lower(context, builder, signature, args):
         builder.store(args[2], _address(context, builder, signature, args, args[2].type), align=8)
@@ -144,6 +155,7 @@ def gather(context, array, indices, at):
 
     Eight loads: faster than loading the indices as a vector, and than the machine's own gathering.
     """
+    _contiguous(array, indices)
 
     def lower(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data

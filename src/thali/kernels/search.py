@@ -3,8 +3,8 @@
 Groups of items with the same topics (:mod:`thali.groups`) sit eight to a block, and blocks are visited, eight lanes at
 once. Four facts, none an approximation:
 
-- A bound that holds for all later positions (:mod:`thali.kernels.bounds`) is kept for each block, and made tighter at
-  each visit: a block is visited while its bound is the best.
+- A bound that holds for all later positions (:mod:`thali.kernels.bounds`) is kept for each block, and made tighter
+  when a visit finds nothing: a block is visited while its bound is the best.
 - On a ray of parallel items the index is proportional to the scale: while it is positive, the largest item decides.
 - The boxes of a tree lie within one another, so that most of its items are never seen (:mod:`thali.kernels.trees`).
 - An index changes only where coverage has changed: a tree none of whose topics were shown since keeps its best item.
@@ -75,7 +75,7 @@ def scan(items, item_group, used, belief, x):
     for e in range(item_group.size):
         if item_group[e] != NONE and not used[e]:
             score = index_of(e, items, belief, x)
-            if score > best:
+            if score > best or best_item == NONE:
                 best, best_item = score, np.uint32(e)
     return best, best_item
 
@@ -130,7 +130,7 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
         size = np.uint64(layout.blocks[b, BLOCK_SIZE])
         crowded |= size > FEW
         if layout.blocks[b, BLOCK_KIND] == RAY:
-            length = np.uint64(layout.blocks[b, BLOCK_NUMBERS]) + np.uint64(block_numbers(size))
+            length = np.uint64(layout.blocks[b, BLOCK_NUMBERS]) + np.uint64(block_numbers(RAY, size))
     numbers = aligned(length)  # of rays, for each topic of the lanes: weights, θ̄, and entries of M⁻¹
     head = np.empty(B * W, dtype=np.uint32)  # where the best unused item of a ray is, in lane_item
     seen = np.empty(B)  # of a block of trees: a bound for its indices when it was visited, and the position
@@ -155,8 +155,9 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
                 majorants[j] = 0.0
                 for i in range(d):
                     majorants[j] += max(0.0, minv[i, j])
+        # Rough roots are right to 1e-7; and where xᵀM⁻¹x cancels, its root is off by the root of what rounding adds.
         rough = 1.0 + 1e-5 + 4.0 * sqrt(slack)
-        belief = Belief(kind, state, theta, minv, flat, width, cap, majorants, slack, rough, error_m, error_q)
+        belief = Belief(kind, state, theta, minv, flat, width, cap, majorants, rough, error_m, error_q)
         own_skip = user if skip_start.size > 2 else 0
         for n in range(skip_start[own_skip], skip_start[own_skip + 1]):
             used[skip[n]] = True
@@ -168,7 +169,7 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
             for a in range(size):
                 upper = upper + load(layout.root_high, high + a * W) * gather(worth, layout.root_index, index)
                 index += W * (a + U2)
-            bound[b] = largest(upper) * (1.0 + slack) + TINY
+            bound[b] = largest(upper) * (1.0 + slack) + TINY * max(1.0, width)
             ready[b] = False
             seen_at[b] = -1
             if bound[b] > most:
@@ -361,7 +362,8 @@ def greedy_among(kind, items, among, among_start, estimate, inverse, alpha, cap,
                     )  # fmt: skip
                     found[n], found_at[n] = min(cap, value(m, q, width)), k
                     bound[n] = (p + width * sqrt(P)) * (1.0 + slack) + TINY
-                if found[n] > best:  # candidates ascend, so ties stay with the lowest
+                # Candidates ascend, so ties stay with the lowest. An index may be -inf, if θ̄ is that large.
+                if found[n] > best or (best_at < 0 and bound[n] > -inf):
                     best, best_at = found[n], n
             e = among[first + best_at]
             out[user, k] = e

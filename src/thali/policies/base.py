@@ -54,7 +54,10 @@ class Policy(ABC):
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """:meth:`choose` where something is left out; for policies that can. choice says what each may be shown."""
-        raise TypeError(f"candidates and exclude need a policy that defines choose_among, which {self.name} does not")
+        raise TypeError(
+            f"candidates, exclude and catalogues with removed items need a policy that defines choose_among, "
+            f"which {self.name} does not"
+        )
 
     @abstractmethod
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:

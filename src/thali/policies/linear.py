@@ -116,7 +116,7 @@ class LinearPolicy(Policy):
             self.alpha = alpha
             self.theoretical_alpha(self.init(1))  # what is missing for it is an error now, not at the first list
         else:
-            self.alpha = checks.number(f"alpha of {self.name}", alpha, low=0.0)
+            self.alpha = checks.number(f"alpha of {self.name}", alpha, low=0.0, high=1e100)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class State:
         for name in arrays:
             if hasattr(type(self), name) or name in ("learner", "settings"):
                 raise ValueError(f"arrays of State must have names of their own, got {name!r}")
-        arrays = {name: np.asarray(array) for name, array in arrays.items()}
+        arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         users = {name: array.shape[0] if array.ndim else None for name, array in arrays.items()}
         if None in users.values() or len(set(users.values())) != 1:
             raise ValueError(f"arrays of State must have users as their first axis, got lengths {users}")
@@ -55,7 +55,7 @@ class State:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.__dict__.get("arrays", {}):
-            self.arrays[name] = np.asarray(value)
+            self.arrays[name] = np.asarray(value, order="C")
         else:
             super().__setattr__(name, value)
 
