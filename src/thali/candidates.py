@@ -53,7 +53,8 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
     """What each user may be shown, given what recommend was given; an error if that is fewer than K items.
 
     candidates, exclude: indices (n,), or a boolean mask (L,), for all users; or for each user a row of a mask
-    (users, L) or of indices (users, n), or a sequence of arrays of indices. Removed items are never shown. Cost: that of sorting what is given.
+    (users, L) or of indices (users, n), or a sequence of arrays of indices. Removed items are never shown. Cost: that
+    of sorting what is given.
     """
     if candidates is None and exclude is None:
         if len(catalog) < K:
