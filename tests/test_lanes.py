@@ -1,11 +1,14 @@
 """Vectors for kernels: each lane must hold, to the last bit, what single floats give."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from numba import njit
 
 from thali.kernels import lanes
 from thali.kernels.lanes import (
+    fused,
     gather,
     hopeful,
     larger,
@@ -45,6 +48,30 @@ def test_lanes_compute_what_single_floats_do():
         expected = [a + b, a - b, a * b, a + c, c - b, a * c, np.maximum(a, b), np.minimum(a, b), np.maximum(a, 0)]
         expected += [np.sqrt(np.maximum(a, 0)), np.full(8, c), a * c + b * (a - c) * b]
         np.testing.assert_array_equal(out.reshape(12, 8), expected)
+
+
+@njit
+def products(a, b, c, out):
+    store(out, 0, fused(load(a, 0), load(b, 0), load(c, 0)))
+    store(out, 8, fused(load(a, 0), b[0], c[0]))
+    for n in range(8):
+        out[16 + n] = fused(a[n], b[n], c[n])
+
+
+def test_fused_products_are_rounded_once_in_lanes_and_single_floats():
+    rng = np.random.default_rng(1)
+    out = np.empty(24)
+    once = 0
+    for _ in range(200):
+        a, b = rng.normal(size=(2, 8))
+        c = -a * b * (1 + rng.normal(size=8) * 1e-15)  # the product almost cancels: rounding it first would show
+        products(a, b, c, out)
+        exact = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(a, b, c, strict=True)]
+        assert out[16:].tolist() == exact
+        assert out[:8].tolist() == exact
+        assert out[8:16].tolist() == [float(Fraction(x) * Fraction(b[0]) + Fraction(c[0])) for x in a]
+        once += (out[:8] != a * b + c).sum()
+    assert once > 800
 
 
 @njit

@@ -22,6 +22,7 @@ from thali.kernels.index import MAX
 from thali.kernels.jit import inlined
 from thali.kernels.lanes import (
     WIDTH,
+    fused,
     gather,
     larger,
     largest,
@@ -117,12 +118,12 @@ def lane_values(size, t, topics, pool, at, belief, x):
         i = np.uint64(topics[t + a])
         g = lane_gains(belief.kind, load(pool, at + a * W), spread(belief.state[i]))
         store(x, a * W, g)
-        m = m + g * belief.theta[i]
+        m = fused(g, belief.theta[i], m)
         mixed = spread(0.0)
         for b in range(a):
-            mixed = mixed + load(x, b * W) * belief.minv[i, np.uint64(topics[t + b])]
-        q = q + g * (g * belief.minv[i, i] + mixed * 2.0)
-    return m + root(positive(q)) * belief.alpha
+            mixed = fused(load(x, b * W), belief.minv[i, np.uint64(topics[t + b])], mixed)
+        q = fused(g, fused(mixed, 2.0, g * belief.minv[i, i]), q)
+    return fused(root(positive(q)), belief.alpha, m)
 
 
 @inlined
@@ -134,31 +135,31 @@ def lane_values_tiled(size, pool, at, states, thetas, entries, belief, x):
     for a in range(size):
         g = lane_gains(belief.kind, load(pool, at + a * W), spread(states[a]))
         store(x, a * W, g)
-        m = m + g * thetas[a]
+        m = fused(g, thetas[a], m)
     whole = size // U4 * U4
     for a in range(U0, whole, U4):
         e0, e1, e2, e3 = a * size, (a + U1) * size, (a + U2) * size, (a + U3) * size
         s0, s1, s2, s3 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
         for b in range(a):
             g = load(x, b * W)
-            s0 = s0 + g * entries[e0 + b]
-            s1 = s1 + g * entries[e1 + b]
-            s2 = s2 + g * entries[e2 + b]
-            s3 = s3 + g * entries[e3 + b]
+            s0 = fused(g, entries[e0 + b], s0)
+            s1 = fused(g, entries[e1 + b], s1)
+            s2 = fused(g, entries[e2 + b], s2)
+            s3 = fused(g, entries[e3 + b], s3)
         g0, g1, g2, g3 = load(x, a * W), load(x, (a + U1) * W), load(x, (a + U2) * W), load(x, (a + U3) * W)
-        s1 = s1 + g0 * entries[e1 + a]
-        s2 = s2 + g0 * entries[e2 + a] + g1 * entries[e2 + a + U1]
-        s3 = s3 + g0 * entries[e3 + a] + g1 * entries[e3 + a + U1] + g2 * entries[e3 + a + U2]
-        q = q + g0 * (g0 * entries[e0 + a] + s0 * 2.0)
-        q = q + g1 * (g1 * entries[e1 + a + U1] + s1 * 2.0)
-        q = q + g2 * (g2 * entries[e2 + a + U2] + s2 * 2.0)
-        q = q + g3 * (g3 * entries[e3 + a + U3] + s3 * 2.0)
+        s1 = fused(g0, entries[e1 + a], s1)
+        s2 = fused(g1, entries[e2 + a + U1], fused(g0, entries[e2 + a], s2))
+        s3 = fused(g2, entries[e3 + a + U2], fused(g1, entries[e3 + a + U1], fused(g0, entries[e3 + a], s3)))
+        q = fused(g0, fused(s0, 2.0, g0 * entries[e0 + a]), q)
+        q = fused(g1, fused(s1, 2.0, g1 * entries[e1 + a + U1]), q)
+        q = fused(g2, fused(s2, 2.0, g2 * entries[e2 + a + U2]), q)
+        q = fused(g3, fused(s3, 2.0, g3 * entries[e3 + a + U3]), q)
     for a in range(whole, size):
         g, mixed = load(x, a * W), spread(0.0)
         for b in range(a):
-            mixed = mixed + load(x, b * W) * entries[a * size + b]
-        q = q + g * (g * entries[a * size + a] + mixed * 2.0)
-    return m + root(positive(q)) * belief.alpha
+            mixed = fused(load(x, b * W), entries[a * size + b], mixed)
+        q = fused(g, fused(mixed, 2.0, g * entries[a * size + a]), q)
+    return fused(root(positive(q)), belief.alpha, m)
 
 
 @inlined
@@ -179,17 +180,17 @@ def lane_bounds(size, t, topics, boxes, at, corner, belief, x, y):
         for b in range(a):
             entry = belief.minv[i, np.uint64(topics[t + b])]
             side = U0 if entry >= 0.0 else W
-            product = product + load(x, U2 * b * W + side) * entry
-            store(y, b * W, load(y, b * W) + load(x, U2 * a * W + side) * entry)
+            product = fused(load(x, U2 * b * W + side), entry, product)
+            store(y, b * W, fused(load(x, U2 * a * W + side), entry, load(y, b * W)))
         store(y, a * W, product)
     square = spread(belief.error_q)
     for a in range(size):
-        square = square + load(x, U2 * a * W) * positive(load(y, a * W))
+        square = fused(load(x, U2 * a * W), positive(load(y, a * W)), square)
     r = rough_root(square)
     factor = rough_inverse(r) * (0.5 * belief.alpha * belief.rough)
     total = r * (0.5 * belief.alpha * belief.rough) + factor * belief.error_q + belief.error_m
     for a in range(size):
-        each = load(y, a * W) * factor + belief.theta[np.uint64(topics[t + a])]
+        each = fused(load(y, a * W), factor, belief.theta[np.uint64(topics[t + a])])
         total = total + larger(load(x, U2 * a * W) * each, load(x, U2 * a * W + W) * each)
     return total
 
@@ -238,17 +239,17 @@ def corner_bounds(size, index, high, layout, belief, x, y):
         product = spread(0.0)
         for b in range(a):
             entry = positive(gather(belief.flat, layout.root_index, at))
-            product = product + load(x, U2 * b * W) * entry
-            store(y, U2 * b * W, load(y, U2 * b * W) + g * entry)
+            product = fused(load(x, U2 * b * W), entry, product)
+            store(y, U2 * b * W, fused(g, entry, load(y, U2 * b * W)))
             at += W
         variance = gather(belief.flat, layout.root_index, at)
-        store(y, U2 * a * W, product + g * variance)
+        store(y, U2 * a * W, fused(g, variance, product))
         store(y, U2 * a * W + W, variance)
         at += W
     square, less = spread(0.0), spread(inf)
     for a in range(size):
         g, lost, product = load(x, U2 * a * W), load(x, U2 * a * W + W), load(y, U2 * a * W)
-        square = square + g * product
+        square = fused(g, product, square)
         less = smaller(less, lost * (product * 2.0 - lost * load(y, U2 * a * W + W)))
     r = rough_root(square - less)
     half = 0.5 * belief.alpha
@@ -256,8 +257,8 @@ def corner_bounds(size, index, high, layout, belief, x, y):
     for a in range(size):
         g, lost, product = load(x, U2 * a * W), load(x, U2 * a * W + W), load(y, U2 * a * W)
         theta = gather(belief.theta, layout.root_index, at)
-        whole = positive(g * (product * factor + theta))
-        part = positive((g - lost) * ((product - lost * load(y, U2 * a * W + W)) * factor + theta))
+        whole = positive(g * fused(product, factor, theta))
+        part = positive((g - lost) * fused(product - lost * load(y, U2 * a * W + W), factor, theta))
         total = total + whole
         least = smaller(least, whole - part)
         at += W * (a + U2)
@@ -284,7 +285,7 @@ def gained(numbers, at, n, root_index, index, i, belief):
 @inlined
 def part(x, product, factor, theta):
     """What one topic adds to the bound."""
-    return positive(x * (product * factor + theta))
+    return positive(x * fused(product, factor, theta))
 
 
 @inlined
@@ -295,7 +296,7 @@ def one_topic(index, root_index, numbers, at, belief):
     q = a * aa
     r = rough_root(q)
     half = spread(0.5 * belief.alpha)
-    return a * theta, q, r * half + part(a, aa, rough_inverse(r) * half, theta)
+    return a * theta, q, fused(r, half, part(a, aa, rough_inverse(r) * half, theta))
 
 
 @inlined
@@ -305,14 +306,14 @@ def two_topics(index, root_index, numbers, at, belief):
     b = gained(numbers, at, 3, root_index, index, 2, belief)
     theta_a, theta_b = row(numbers, at, 1), row(numbers, at, 4)
     aa, ba, bb = a * row(numbers, at, 2), row(numbers, at, 5), b * row(numbers, at, 6)
-    m = a * theta_a + b * theta_b
-    q = a * aa + b * (bb + a * ba * 2.0)
+    m = fused(b, theta_b, a * theta_a)
+    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
     ba = positive(ba)
-    of_a, of_b = aa + b * ba, bb + a * ba
-    r = rough_root(a * of_a + b * of_b)
+    of_a, of_b = fused(b, ba, aa), fused(a, ba, bb)
+    r = rough_root(fused(a, of_a, b * of_b))
     half = spread(0.5 * belief.alpha)
     factor = rough_inverse(r) * half
-    return m, q, r * half + part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b)
+    return m, q, fused(r, half, part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b))
 
 
 @inlined
@@ -324,14 +325,16 @@ def three_topics(index, root_index, numbers, at, belief):
     theta_a, theta_b, theta_c = row(numbers, at, 1), row(numbers, at, 4), row(numbers, at, 8)
     aa, ba, bb = a * row(numbers, at, 2), row(numbers, at, 5), b * row(numbers, at, 6)
     ca, cb, cc = row(numbers, at, 9), row(numbers, at, 10), c * row(numbers, at, 11)
-    m = a * theta_a + b * theta_b + c * theta_c
-    q = a * aa + b * (bb + a * ba * 2.0) + c * (cc + (a * ca + b * cb) * 2.0)
+    m = fused(c, theta_c, fused(b, theta_b, a * theta_a))
+    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
+    q = fused(c, fused(fused(b, cb, a * ca), 2.0, cc), q)
     ba, ca, cb = positive(ba), positive(ca), positive(cb)
-    of_a, of_b, of_c = aa + b * ba + c * ca, bb + a * ba + c * cb, cc + a * ca + b * cb
-    r = rough_root(a * of_a + b * of_b + c * of_c)
+    of_a, of_b = fused(c, ca, fused(b, ba, aa)), fused(c, cb, fused(a, ba, bb))
+    of_c = fused(b, cb, fused(a, ca, cc))
+    r = rough_root(fused(a, of_a, fused(b, of_b, c * of_c)))
     half = spread(0.5 * belief.alpha)
     factor = rough_inverse(r) * half
-    upper = r * half + part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b)
+    upper = fused(r, half, part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b))
     return m, q, upper + part(c, of_c, factor, theta_c)
 
 
@@ -347,16 +350,17 @@ def four_topics(index, root_index, numbers, at, belief):
     aa, ba, bb = a * row(numbers, at, 2), row(numbers, at, 5), b * row(numbers, at, 6)
     ca, cb, cc = row(numbers, at, 9), row(numbers, at, 10), c * row(numbers, at, 11)
     ea, eb, ec, ee = row(numbers, at, 14), row(numbers, at, 15), row(numbers, at, 16), e * row(numbers, at, 17)
-    m = a * theta_a + b * theta_b + c * theta_c + e * theta_e
-    q = a * aa + b * (bb + a * ba * 2.0) + c * (cc + (a * ca + b * cb) * 2.0)
-    q = q + e * (ee + (a * ea + b * eb + c * ec) * 2.0)
+    m = fused(e, theta_e, fused(c, theta_c, fused(b, theta_b, a * theta_a)))
+    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
+    q = fused(c, fused(fused(b, cb, a * ca), 2.0, cc), q)
+    q = fused(e, fused(fused(c, ec, fused(b, eb, a * ea)), 2.0, ee), q)
     ba, ca, cb, ea, eb, ec = positive(ba), positive(ca), positive(cb), positive(ea), positive(eb), positive(ec)
-    of_a, of_b = aa + b * ba + c * ca + e * ea, bb + a * ba + c * cb + e * eb
-    of_c, of_e = cc + a * ca + b * cb + e * ec, ee + a * ea + b * eb + c * ec
-    r = rough_root(a * of_a + b * of_b + c * of_c + e * of_e)
+    of_a, of_b = fused(e, ea, fused(c, ca, fused(b, ba, aa))), fused(e, eb, fused(c, cb, fused(a, ba, bb)))
+    of_c, of_e = fused(e, ec, fused(b, cb, fused(a, ca, cc))), fused(c, ec, fused(b, eb, fused(a, ea, ee)))
+    r = rough_root(fused(a, of_a, fused(b, of_b, fused(c, of_c, e * of_e))))
     half = spread(0.5 * belief.alpha)
     factor = rough_inverse(r) * half
-    upper = r * half + part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b)
+    upper = fused(r, half, part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b))
     return m, q, upper + part(c, of_c, factor, theta_c) + part(e, of_e, factor, theta_e)
 
 
@@ -368,24 +372,24 @@ def many_topics(size, index, root_index, numbers, at, belief, x, y):
         g = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
         index += W * (a + U2)
         store(x, a * W, g)
-        m = m + g * load(numbers, at + W)
+        m = fused(g, load(numbers, at + W), m)
         at += U2 * W
         mixed, plus = spread(0.0), spread(0.0)
         for c in range(a):
             entry, other = load(numbers, at), load(x, c * W)
-            mixed = mixed + other * entry
-            plus = plus + other * positive(entry)
-            store(y, c * W, load(y, c * W) + g * positive(entry))
+            mixed = fused(other, entry, mixed)
+            plus = fused(other, positive(entry), plus)
+            store(y, c * W, fused(g, positive(entry), load(y, c * W)))
             at += W
         entry = g * load(numbers, at)
         store(y, a * W, plus + entry)
         at += W
-        q = q + g * (entry + mixed * 2.0)
-        P = P + g * (entry + plus * 2.0)
+        q = fused(g, fused(mixed, 2.0, entry), q)
+        P = fused(g, fused(plus, 2.0, entry), P)
     r = rough_root(P)
     half = spread(0.5 * belief.alpha)
     factor, upper, at = rough_inverse(r) * half, r * half, own + W
     for a in range(size):
-        upper = upper + positive(load(x, a * W) * (load(y, a * W) * factor + load(numbers, at)))
+        upper = upper + part(load(x, a * W), load(y, a * W), factor, load(numbers, at))
         at += W * (a + U3)
     return m, q, upper

@@ -1,5 +1,7 @@
 """The index of an item, and the gains it is made of: the one scalar definition of what "exact" means.
 
+Its sums are fused, each product and addition rounded once: half the operations on any processor of the last ten years.
+
 The state of a topic is one float: the uncovered share 1 - c_j(S) for probabilistic coverage, c_j(S) for max
 coverage, unused for fixed features Δ(e|∅).
 """
@@ -9,6 +11,7 @@ from math import sqrt
 import numpy as np
 
 from thali.kernels.jit import inlined, kernel
+from thali.kernels.lanes import fused
 
 PROBABILISTIC, MAX, FIXED = 0, 1, 2
 
@@ -51,17 +54,16 @@ def terms(kind, lo, hi, topics, weights, state, estimate, inverse, wide, x):
     for a in range(hi - lo):
         i = topics[lo + a]
         x[a] = gain(kind, weights[lo + a], state[i])
-        part = x[a] * estimate[i]
-        m += part
-        p += max(0.0, part)
+        m = fused(x[a], estimate[i], m)
+        p += max(0.0, x[a] * estimate[i])
         if wide:
             mixed, positive = 0.0, 0.0
             for b in range(a):
-                entry = inverse[i, topics[lo + b]] * x[b]
-                mixed += entry
-                positive += max(0.0, entry)
+                entry = inverse[i, topics[lo + b]]
+                mixed = fused(entry, x[b], mixed)
+                positive += max(0.0, entry * x[b])
             own = inverse[i, i] * x[a]
-            q += x[a] * (own + 2.0 * mixed)
+            q = fused(x[a], fused(2.0, mixed, own), q)
             P += x[a] * (max(0.0, own) + 2.0 * positive)
     return m, q, p, P
 
@@ -69,7 +71,7 @@ def terms(kind, lo, hi, topics, weights, state, estimate, inverse, wide, x):
 @inlined
 def value(m, q, alpha):
     """The index itself: x·θ̄ + α·sqrt(max(0, xᵀM⁻¹x)), line 9 of Algorithm 1."""
-    return m + alpha * sqrt(max(0.0, q))
+    return fused(alpha, sqrt(max(0.0, q)), m)
 
 
 @kernel

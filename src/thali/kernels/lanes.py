@@ -1,9 +1,10 @@
 """Several floats at once: a vector type for kernels, with the arithmetic of its single floats.
 
 Numba vectorises long loops, not eight numbers side by side, and cannot be told that arrays do not overlap; so the few
-operations on vectors that kernels need are written for LLVM here. Each is IEEE's on every lane, nothing is reordered or
-contracted: a lane holds, bit for bit, what the same operations on single floats give. LLVM fits the vectors to the
-machine's registers, wide or narrow. Vectors are eight floats wide, or four by :func:`load4`.
+operations on vectors that kernels need are written for LLVM here. Each is IEEE's on every lane, nothing is reordered,
+or contracted unless it says so (:func:`fused`): a lane holds, bit for bit, what the same operations on single floats
+give. LLVM fits the vectors to the machine's registers, wide or narrow. Vectors are eight floats wide, or four by
+:func:`load4`.
 """
 
 from __future__ import annotations
@@ -106,6 +107,23 @@ def _arithmetic(symbol: Any, name: str) -> None:
 
 for symbol, name in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
     _arithmetic(symbol, name)
+
+
+@intrinsic
+def fused(context, a, b, c):
+    """a·b + c, rounded once: of three floats, or of vectors and floats in every lane."""
+    kind = next((value for value in (a, b, c) if isinstance(value, Lanes)), types.float64)
+
+    def lower(context, builder, signature, args):
+        if kind is types.float64:
+            element, name = DOUBLE, "f64"
+        else:
+            element, name = _vector(kind.width), f"v{kind.width}f64"
+            args = [_spread(builder, value, element) for value in args]
+        function = ir.FunctionType(element, [element] * 3)
+        return builder.call(cgutils.get_or_insert_function(builder.module, function, f"llvm.fma.{name}"), args)
+
+    return kind(a, b, c), lower
 
 
 def _loading(width: int) -> Any:

@@ -54,7 +54,20 @@ from thali.kernels.groups import (
 )
 from thali.kernels.index import FIXED, MAX, cover, empty, terms, value
 from thali.kernels.jit import inlined, kernel
-from thali.kernels.lanes import gather, hopeful, largest, load, lowest, positive, prefetch, reaches, root, spread, store
+from thali.kernels.lanes import (
+    fused,
+    gather,
+    hopeful,
+    largest,
+    load,
+    lowest,
+    positive,
+    prefetch,
+    reaches,
+    root,
+    spread,
+    store,
+)  # fmt: skip
 from thali.kernels.trees import aligned, look_into, new_desk
 
 
@@ -227,7 +240,7 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
                         mean, square = m + error_m, positive(q) + error_q
                         hope = hopeful(mean, square, best, width * width * (1.0 + slack))
                         if hope:
-                            store(values, U0, m + root(positive(q)) * width)
+                            store(values, U0, fused(root(positive(q)), width, m))
                             store(limits, U0, mean + root(square) * width)
                         while hope:
                             n = lowest(hope)

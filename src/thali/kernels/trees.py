@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thali.kernels.bounds import U0, U1, U2, U3, W, lane_bounds, lane_sums, lane_values, lane_values_tiled
+from thali.kernels.bounds import U0, U1, U2, W, lane_bounds, lane_sums, lane_values, lane_values_tiled
 from thali.kernels.groups import BLOCK_HIGH, BOXES, FEW, ITEMS, NONE, SIZE, STEP, STRIDE, TOPICS, WEIGHTS, box_bytes
 from thali.kernels.index import MAX
 from thali.kernels.jit import inlined
@@ -22,8 +22,11 @@ class Desk(NamedTuple):
     """(8,)."""
     corner: Any
     """(d,): what a byte of the boxes counts in each topic."""
-    many: Any
-    """(3·d + d·d,): for trees of many topics, what their items need of them, side by side."""
+    states: Any
+    """Of the topics of a tree of many, side by side: their state, θ̄, majorants, and (s·s,) entries of M⁻¹."""
+    thetas: Any
+    majorant: Any
+    entries: Any
     level_size: Any
     """How many boxes a level has, from those around blocks of items, and where they are."""
     level_at: Any
@@ -37,7 +40,8 @@ class Desk(NamedTuple):
 def new_desk(d):
     """A desk for d topics."""
     return Desk(
-        aligned(U2 * d * W + W), aligned(U2 * d * W + W), aligned(W), np.empty(d), np.empty(U3 * d + d * d),
+        aligned(U2 * d * W + W), aligned(U2 * d * W + W), aligned(W), np.empty(d), np.empty(d), np.empty(d),
+        np.empty(d), np.empty(d * d),
         np.empty(16, dtype=np.uint64), np.empty(16, dtype=np.uint64), np.empty(128, dtype=np.int64),
         np.empty(128, dtype=np.uint64), np.empty(128),
     )  # fmt: skip
@@ -83,8 +87,7 @@ def look_into(group, limit, best, layout, used, belief, desk):
         most = (most - layout.root_high[high + size * W]) * (1.0 + 1e-12) * STEP
     crowded = size > FEW
     d = np.uint64(belief.theta.size)
-    states, thetas = desk.many[:d], desk.many[d : U2 * d]
-    majorant, entries = desk.many[U2 * d : U3 * d], desk.many[U3 * d :]
+    states, thetas, majorant, entries = desk.states, desk.thetas, desk.majorant, desk.entries
     if crowded:
         for a in range(size):
             i = np.uint64(layout.topics[t + a])
@@ -136,7 +139,8 @@ def look_into(group, limit, best, layout, used, belief, desk):
                 rest = max(rest, values[n])
                 continue
             if level == 1:
-                prefetch(layout.pool, weights + (node * W + n) * size * W)
+                for a in range(size):
+                    prefetch(layout.pool, weights + ((node * W + n) * size + a) * W)
             open_level[depth], open_node[depth], open_bound[depth] = level, node * W + n, values[n]
             if values[n] > most_promising:
                 promising, most_promising = depth, values[n]
