@@ -136,7 +136,7 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
     G, B = len(layout.groups), np.uint64(len(layout.blocks))
     slack = 8.0 * (d + 8.0) * EPSILON
     state, worth, majorants = np.empty(d), np.empty(d), np.empty(d)
-    bound = np.empty(B)  # of any index in the block, now and later
+    bound = aligned(B * W)  # of any index in each lane of the blocks, now and later
     ready = np.empty(B, dtype=np.bool_)  # whether the numbers of a block of rays are those of this user
     length, crowded = U0, False
     for b in range(B):
@@ -182,11 +182,12 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
             for a in range(size):
                 upper = upper + load(layout.root_high, high + a * W) * gather(worth, layout.root_index, index)
                 index += W * (a + U2)
-            bound[b] = largest(upper) * (1.0 + slack) + TINY * max(1.0, width)
+            upper = upper * (1.0 + slack) + TINY * max(1.0, width)
+            store(bound, b * W, upper)
             ready[b] = False
             seen_at[b] = -1
-            if bound[b] > most:
-                leader, most = b, bound[b]
+            if reaches(upper, most):
+                leader, most = b, largest(upper)
         for g in range(G):
             known_at[g] = -1
         for k in range(K):
@@ -199,7 +200,7 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
                 if turn < 0 or not (
                     b == B
                     or b == leader
-                    or bound[b] < best
+                    or not reaches(load(bound, b * W), best)
                     or (seen_at[b] >= 0 and seen[b] < best and not layout.block_masks[b] & covered[seen_at[b]])
                 ):
                     size, index = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_INDEX])
@@ -261,12 +262,14 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
                             elif score > second and best_block != b:
                                 second, second_block = score, b
                         if best_block != b:
-                            bound[b] = largest(upper) * belief.rough + error_m
+                            store(bound, b * W, upper * belief.rough + error_m)
                     else:
                         upper = corner_bounds(size, index, high, layout, belief, x, y)
-                        bound[b] = largest(upper)
-                        seen[b], seen_at[b] = bound[b], k
-                        if reaches(upper, best):
+                        store(bound, b * W, upper)
+                        seen_at[b] = k
+                        if not reaches(upper, best):
+                            seen[b] = largest(upper)
+                        else:
                             store(limits, U0, upper)
                             seen[b] = -inf
                             for n in range(W):
