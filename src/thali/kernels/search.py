@@ -156,10 +156,14 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
     limits = aligned(W)
     desk = new_desk(d)
     values, x, y = desk.values, desk.x, desk.y
+    everyone = inverse.ravel()
     for user in range(users):
         width = alpha[user]
         minv = inverse[user if width != 0.0 else 0]
         flat, theta = minv.ravel(), estimate[user]
+        if user + 1 < len(inverse):  # the next user's will be there when it is their turn
+            for i in range(U0, d * d, W):
+                prefetch(everyone, np.uint64(user + 1) * d * d + i)
         error_m, error_q = worths(theta, flat, width, slack, x, worth)
         for j in range(d):
             state[j] = 0.0 if kind == MAX else 1.0

@@ -25,6 +25,8 @@ from thali.types import Booleans, Floats, Integers
 
 #: The default optimism is this over sigma; docs/decisions.md has the measurement.
 DEFAULT_OPTIMISM = 0.8
+# Beyond this, products in the search's bounds would overflow.
+MOST_OPTIMISM = 1e100
 
 EVERYONE = slice(None)
 EXAMINED = {"first-click": learn.FIRST_CLICK, "all": learn.ALL}
@@ -116,7 +118,9 @@ class LinearPolicy(Policy):
             self.alpha = alpha
             self.theoretical_alpha(self.init(1))  # what is missing for it is an error now, not at the first list
         else:
-            self.alpha = checks.number(f"alpha of {self.name}", alpha, low=0.0, high=1e100)
+            self.alpha = checks.number(f"alpha of {self.name}", alpha, low=0.0)
+            if self.alpha > MOST_OPTIMISM:
+                raise ValueError(f"alpha of {self.name} must be at most {MOST_OPTIMISM:g}, got {alpha!r}")
 
     @property
     def settings(self) -> dict[str, Any]:
