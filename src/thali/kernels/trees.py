@@ -68,6 +68,9 @@ def look_into(group, limit, best, layout, used, belief, desk):
         desk.x, desk.y, desk.values, desk.corner, desk.level_size, desk.level_at,
     )  # fmt: skip
     open_level, open_node, open_bound = desk.open_level, desk.open_node, desk.open_bound
+    pool, boxes, lane_item, topics, root_high = (
+        layout.pool, layout.boxes, layout.lane_item, layout.topics, layout.root_high,
+    )  # fmt: skip
     block = np.uint64(box_bytes(size))
     level, width = 0, stride
     while width > W:
@@ -82,19 +85,19 @@ def look_into(group, limit, best, layout, used, belief, desk):
     if level > 0:
         high = np.uint64(layout.blocks[seat // W, BLOCK_HIGH]) + seat % W
         for a in range(size):
-            most += layout.root_high[high + a * W]
-            corner[a] = layout.root_high[high + a * W] * STEP
-        most = (most - layout.root_high[high + size * W]) * (1.0 + 1e-12) * STEP
+            most += root_high[high + a * W]
+            corner[a] = root_high[high + a * W] * STEP
+        most = (most - root_high[high + size * W]) * (1.0 + 1e-12) * STEP
     crowded = size > FEW
     d = np.uint64(belief.theta.size)
     states, thetas, majorant, entries = desk.states, desk.thetas, desk.majorant, desk.entries
     if crowded:
         for a in range(size):
-            i = np.uint64(layout.topics[t + a])
+            i = np.uint64(topics[t + a])
             states[a], thetas[a] = belief.state[i], belief.theta[i]
             majorant[a] = belief.majorants[i] * belief.state[i] * belief.state[i]
             for b in range(size):
-                entries[a * size + b] = belief.flat[i * d + np.uint64(layout.topics[t + b])]
+                entries[a * size + b] = belief.flat[i * d + np.uint64(topics[t + b])]
     score, item, rest = -inf, NONE, -inf
     # The first is around everything. What a box is around, a block of boxes or items, has the same number.
     open_level[0], open_node[0], open_bound[0] = level + 1, U0, limit
@@ -109,16 +112,16 @@ def look_into(group, limit, best, layout, used, belief, desk):
         if level == 0:
             at = weights + node * size * W
             if crowded:
-                found = lane_values_tiled(size, layout.pool, at, states, thetas, entries, belief, x)
+                found = lane_values_tiled(size, pool, at, states, thetas, entries, belief, x)
             else:
-                found = lane_values(size, t, layout.topics, layout.pool, at, belief, x)
+                found = lane_values(size, t, topics, pool, at, belief, x)
             found = smaller(found, spread(belief.cap))
         else:
             at = level_at[level] + node * block
             if crowded and belief.kind != MAX:
-                found = lane_sums(size, layout.boxes, at, corner, most, states, thetas, majorant, belief)
+                found = lane_sums(size, boxes, at, corner, most, states, thetas, majorant, belief)
             else:
-                found = lane_bounds(size, t, layout.topics, layout.boxes, at, corner, belief, x, y)
+                found = lane_bounds(size, t, topics, boxes, at, corner, belief, x, y)
         if not reaches(found, floor):
             rest = max(rest, largest(found))
             continue
@@ -128,7 +131,7 @@ def look_into(group, limit, best, layout, used, belief, desk):
                 if values[n] < floor:
                     rest = max(rest, values[n])
                     continue
-                e = layout.lane_item[items + node * W + n]
+                e = lane_item[items + node * W + n]
                 if e != NONE and not used[e] and (values[n] > score or (values[n] == score and e < item)):
                     score, item = values[n], e
                     floor = max(floor, score)
@@ -140,7 +143,7 @@ def look_into(group, limit, best, layout, used, belief, desk):
                 continue
             if level == 1:
                 for a in range(size):
-                    prefetch(layout.pool, weights + ((node * W + n) * size + a) * W)
+                    prefetch(pool, weights + ((node * W + n) * size + a) * W)
             open_level[depth], open_node[depth], open_bound[depth] = level, node * W + n, values[n]
             if values[n] > most_promising:
                 promising, most_promising = depth, values[n]
