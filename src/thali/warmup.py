@@ -92,7 +92,9 @@ def use_everything() -> None:
                 simulate(policy, model, steps=2)
             state = policy.init(len(theta))
             lists = policy.recommend(state, rng=0)
-            policy.update(state, lists, person.sample(lists, np.random.default_rng(0)))
+            clicks = person.sample(lists, np.random.default_rng(0))
+            policy.update(state, lists, clicks)
+            policy.update(state, lists, clicks, policy.gains(lists))  # as for clicks that come late
             state.put([0], state.take([1]))
             policy.recommend(state, rng=0, exclude=[0])
             policy.recommend(state, rng=0, candidates=[[0, 1], [1, 2]])
