@@ -1,6 +1,6 @@
 """Everything about speed: tables and the picture in docs/performance.md, measured on this machine.
 
-make bench takes some 15 minutes and writes them into the page; what is between its markers is written by this script.
+make bench takes several minutes and writes them into the page; what is between its markers is written by this script.
 --only NAME measures one part and prints it. It holds BLAS to one thread, so run it by make.
 """
 

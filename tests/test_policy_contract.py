@@ -183,7 +183,7 @@ def test_one_policy_serves_several_python_threads_at_once(policy, threads):
     for _ in range(5):  # the first lists are asked for before the catalogue's index was made
         shared = larger(policy, threads=threads)
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda users: session(shared, users), (1, 2, 3, 4)))  # noqa: B023
+            found = list(pool.map(lambda users: session(shared, users), (1, 2, 3, 4)))  # noqa: B023 (done before the loop goes on)
         for (lists, state), (own_lists, own_state) in zip(expected, found, strict=True):
             np.testing.assert_array_equal(lists, own_lists)
             assert equal(state, own_state)

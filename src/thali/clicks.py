@@ -154,7 +154,7 @@ class DiverseCascade(ClickModel):
         self.users = len(self.theta)
 
     @property
-    def L(self) -> int:  # type: ignore[override]
+    def L(self) -> int:  # type: ignore[override]  # a plain attribute of other models, whose items do not change
         """The number of items, as many as the catalogue has by now."""
         assert self.catalog is not None
         return self.catalog.L

@@ -80,7 +80,7 @@ class Names(Sequence[Hashable]):
             return self._added == other._added
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(_same, self, other))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # it can change; this is how Python says so
 
     def __repr__(self) -> str:
         return repr(list(self)) if len(self) <= 20 else f"[{self[0]!r}, {self[1]!r}, ..., {self[-1]!r}]"
