@@ -280,6 +280,16 @@ def box_blocks(kind, stride):
     return total
 
 
+@inlined
+def levels(stride):
+    """How many levels of boxes a tree of so many places has: none for one block of items."""
+    depth = 0
+    while stride > WIDTH:
+        stride = (stride + WIDTH - 1) // WIDTH
+        depth += 1
+    return depth
+
+
 @kernel
 def enclose(group, layout):
     """Writes the boxes of a tree: first the level of at most 8, then the 8 within each of them, down to blocks of
@@ -292,12 +302,8 @@ def enclose(group, layout):
     size, count, stride = np.int64(row[SIZE]), np.int64(row[COUNT]), np.int64(row[STRIDE])
     high = corner_of(group, layout)
     most = largest_sum(size, layout.root_high, high)
-    depth, n = 0, stride
-    while n > WIDTH:
-        n = (n + WIDTH - 1) // WIDTH
-        depth += 1
     at = np.int64(row[BOXES])
-    for level in range(depth, 0, -1):
+    for level in range(levels(stride), 0, -1):
         each = WIDTH**level
         within = (stride + each - 1) // each
         for j in range((within + WIDTH - 1) // WIDTH * WIDTH):
@@ -564,14 +570,10 @@ def rewrite(item, topics, weights, layout):
     j = position_of(item, row, layout)
     for a in range(size):
         layout.pool[place_of(row, j, a)] = weights[a]
-    depth, n, boxes = 0, np.int64(row[STRIDE]), layout.boxes
-    while n > WIDTH:
-        n = (n + WIDTH - 1) // WIDTH
-        depth += 1
-    at = np.int64(row[BOXES])
-    for level in range(depth, 0, -1):
+    at, stride, boxes = np.int64(row[BOXES]), np.int64(row[STRIDE]), layout.boxes
+    for level in range(levels(stride), 0, -1):
         each = WIDTH**level
-        within = (np.int64(row[STRIDE]) + each - 1) // each
+        within = (stride + each - 1) // each
         number = j // each
         box = at + number // WIDTH * box_bytes(size) + number % WIDTH
         for a in range(size):
