@@ -105,7 +105,7 @@ class Groups:
             root_high=Room(high, np.float64),
             root_group=Room(len(blocks) * WIDTH, np.uint32),
             root_seat=Room(len(kinds), np.uint32),
-            block_masks=Room(len(blocks), np.int64),
+            seat_masks=Room(len(blocks) * WIDTH, np.int64),
         )
         #: The arrays as the kernels read them.
         self.layout = self._views()
@@ -185,7 +185,7 @@ class Groups:
         rooms.blocks.take(1)[:] = size, TREE, len(rooms.root_index.view), len(rooms.root_high.view), numbers
         rooms.root_index.take(WIDTH * (size + size * (size + 1) // 2))
         rooms.root_high.take(WIDTH * (size + 1))
-        rooms.block_masks.take(1)
+        rooms.seat_masks.take(WIDTH)
         first = len(rooms.root_group.view)
         rooms.root_group.take(WIDTH)[:] = NONE
         return first

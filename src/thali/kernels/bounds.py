@@ -30,8 +30,7 @@ from thali.kernels.lanes import (
     load_bytes,
     positive,
     root,
-    rough_inverse,
-    rough_root,
+    rough_roots,
     smaller,
     spread,
     store,
@@ -78,7 +77,7 @@ def lane_gains(kind, weights, state):
 
 @inlined
 def worths(theta, flat, alpha, slack, scratch, out):
-    """θ̄_j + α·D_j into out (d,), where D_i·D_j ≥ (M⁻¹)_ij for all i and j: h(e_j), or a little more.
+    """(θ̄_j + α·D_j)⁺ into out (d,), where D_i·D_j ≥ (M⁻¹)_ij for all i and j: h(e_j), or a little more.
 
     scratch (d + 8,). Returns Σ_j (|θ̄_j| + α·D_j) and (Σ_j D_j)², each times slack. O(d²).
     """
@@ -104,7 +103,7 @@ def worths(theta, flat, alpha, slack, scratch, out):
     for j in range(d):
         wide = sqrt(stretch * out[j])
         # Where the two cancel, rounding is as large as they are, not as what is left.
-        out[j] = theta[j] + alpha * wide + slack * (abs(theta[j]) + alpha * wide)
+        out[j] = max(0.0, theta[j] + alpha * wide + slack * (abs(theta[j]) + alpha * wide))
         total += abs(theta[j]) + alpha * wide
         widths += wide
     return slack * total + TINY, slack * (widths * widths)
@@ -127,39 +126,53 @@ def lane_values(size, t, topics, pool, at, belief, x):
 
 
 @inlined
-def lane_values_tiled(size, pool, at, states, thetas, entries, belief, x):
-    """The same for many topics, whose state, θ̄ and entries of M⁻¹ (size, size) are given: four sums at a time, which do
-    not wait for one another.
+def two_values(size, pool, at, other, states, thetas, entries, belief, x, y):
+    """The same for two eights of items with many topics, whose state, θ̄ and entries of M⁻¹ (size, size) are given:
+    eight sums at a time, which do not wait for one another.
     """
-    m, q = spread(0.0), spread(0.0)
+    m, q, n, p = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
     for a in range(size):
         g = lane_gains(belief.kind, load(pool, at + a * W), spread(states[a]))
+        h = lane_gains(belief.kind, load(pool, other + a * W), spread(states[a]))
         store(x, a * W, g)
+        store(y, a * W, h)
         m = fused(g, thetas[a], m)
+        n = fused(h, thetas[a], n)
     whole = size // U4 * U4
     for a in range(U0, whole, U4):
         e0, e1, e2, e3 = a * size, (a + U1) * size, (a + U2) * size, (a + U3) * size
         s0, s1, s2, s3 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+        t0, t1, t2, t3 = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
         for b in range(a):
-            g = load(x, b * W)
-            s0 = fused(g, entries[e0 + b], s0)
-            s1 = fused(g, entries[e1 + b], s1)
-            s2 = fused(g, entries[e2 + b], s2)
-            s3 = fused(g, entries[e3 + b], s3)
-        g0, g1, g2, g3 = load(x, a * W), load(x, (a + U1) * W), load(x, (a + U2) * W), load(x, (a + U3) * W)
-        s1 = fused(g0, entries[e1 + a], s1)
-        s2 = fused(g1, entries[e2 + a + U1], fused(g0, entries[e2 + a], s2))
-        s3 = fused(g2, entries[e3 + a + U2], fused(g1, entries[e3 + a + U1], fused(g0, entries[e3 + a], s3)))
-        q = fused(g0, fused(s0, 2.0, g0 * entries[e0 + a]), q)
-        q = fused(g1, fused(s1, 2.0, g1 * entries[e1 + a + U1]), q)
-        q = fused(g2, fused(s2, 2.0, g2 * entries[e2 + a + U2]), q)
-        q = fused(g3, fused(s3, 2.0, g3 * entries[e3 + a + U3]), q)
+            g, h = load(x, b * W), load(y, b * W)
+            s0, t0 = fused(g, entries[e0 + b], s0), fused(h, entries[e0 + b], t0)
+            s1, t1 = fused(g, entries[e1 + b], s1), fused(h, entries[e1 + b], t1)
+            s2, t2 = fused(g, entries[e2 + b], s2), fused(h, entries[e2 + b], t2)
+            s3, t3 = fused(g, entries[e3 + b], s3), fused(h, entries[e3 + b], t3)
+        q = corner_of_four(a, size, e0, e1, e2, e3, s0, s1, s2, s3, x, entries, q)
+        p = corner_of_four(a, size, e0, e1, e2, e3, t0, t1, t2, t3, y, entries, p)
     for a in range(whole, size):
         g, mixed = load(x, a * W), spread(0.0)
+        h, other_mixed = load(y, a * W), spread(0.0)
         for b in range(a):
             mixed = fused(load(x, b * W), entries[a * size + b], mixed)
+            other_mixed = fused(load(y, b * W), entries[a * size + b], other_mixed)
         q = fused(g, fused(mixed, 2.0, g * entries[a * size + a]), q)
-    return fused(root(positive(q)), belief.alpha, m)
+        p = fused(h, fused(other_mixed, 2.0, h * entries[a * size + a]), p)
+    return fused(root(positive(q)), belief.alpha, m), fused(root(positive(p)), belief.alpha, n)
+
+
+@inlined
+def corner_of_four(a, size, e0, e1, e2, e3, s0, s1, s2, s3, x, entries, q):
+    """Adds topics a to a + 3 to q: s0 to s3 are their sums with all topics before a."""
+    g0, g1, g2, g3 = load(x, a * W), load(x, (a + U1) * W), load(x, (a + U2) * W), load(x, (a + U3) * W)
+    s1 = fused(g0, entries[e1 + a], s1)
+    s2 = fused(g1, entries[e2 + a + U1], fused(g0, entries[e2 + a], s2))
+    s3 = fused(g2, entries[e3 + a + U2], fused(g1, entries[e3 + a + U1], fused(g0, entries[e3 + a], s3)))
+    q = fused(g0, fused(s0, 2.0, g0 * entries[e0 + a]), q)
+    q = fused(g1, fused(s1, 2.0, g1 * entries[e1 + a + U1]), q)
+    q = fused(g2, fused(s2, 2.0, g2 * entries[e2 + a + U2]), q)
+    return fused(g3, fused(s3, 2.0, g3 * entries[e3 + a + U3]), q)
 
 
 @inlined
@@ -186,8 +199,8 @@ def lane_bounds(size, t, topics, boxes, at, corner, belief, x, y):
     square = spread(belief.error_q)
     for a in range(size):
         square = fused(load(x, U2 * a * W), positive(load(y, a * W)), square)
-    r = rough_root(square)
-    factor = rough_inverse(r) * (0.5 * belief.alpha * belief.rough)
+    r, inverse = rough_roots(square)
+    factor = inverse * (0.5 * belief.alpha * belief.rough)
     total = r * (0.5 * belief.alpha * belief.rough) + factor * belief.error_q + belief.error_m
     for a in range(size):
         each = fused(load(y, a * W), factor, belief.theta[np.uint64(topics[t + a])])
@@ -207,9 +220,9 @@ def lane_sums(size, boxes, at, corner, most, states, thetas, majorant, belief):
     total, steepest = load_bytes(boxes, at + U2 * size * W) * most, spread(0.0)
     for a in range(size):
         steepest = larger(steepest, load_bytes(boxes, at + a * W) * (corner[a] * majorant[a]))
-    r = rough_root(steepest * total)
+    r, inverse = rough_roots(steepest * total)
     half = 0.5 * belief.alpha * belief.rough
-    factor, slope = rough_inverse(r) * half, spread(0.0)
+    factor, slope = inverse * half, spread(0.0)
     for a in range(size):
         steep = load_bytes(boxes, at + a * W) * (corner[a] * majorant[a]) * factor
         slope = larger(slope, steep + thetas[a] * states[a])
@@ -251,9 +264,9 @@ def corner_bounds(size, index, high, layout, belief, x, y):
         g, lost, product = load(x, U2 * a * W), load(x, U2 * a * W + W), load(y, U2 * a * W)
         square = fused(g, product, square)
         less = smaller(less, lost * (product * 2.0 - lost * load(y, U2 * a * W + W)))
-    r = rough_root(square - less)
+    r, inverse = rough_roots(square - less)
     half = 0.5 * belief.alpha
-    factor, total, least, at = rough_inverse(r) * half, r * half, spread(inf), index
+    factor, total, least, at = inverse * half, r * half, spread(inf), index
     for a in range(size):
         g, lost, product = load(x, U2 * a * W), load(x, U2 * a * W + W), load(y, U2 * a * W)
         theta = gather(belief.theta, layout.root_index, at)
@@ -294,9 +307,9 @@ def one_topic(index, root_index, numbers, at, belief):
     a = gained(numbers, at, 0, root_index, index, 0, belief)
     theta, aa = row(numbers, at, 1), a * row(numbers, at, 2)
     q = a * aa
-    r = rough_root(q)
+    r, inverse = rough_roots(q)
     half = spread(0.5 * belief.alpha)
-    return a * theta, q, fused(r, half, part(a, aa, rough_inverse(r) * half, theta))
+    return a * theta, q, fused(r, half, part(a, aa, inverse * half, theta))
 
 
 @inlined
@@ -310,9 +323,9 @@ def two_topics(index, root_index, numbers, at, belief):
     q = fused(b, fused(a * ba, 2.0, bb), a * aa)
     ba = positive(ba)
     of_a, of_b = fused(b, ba, aa), fused(a, ba, bb)
-    r = rough_root(fused(a, of_a, b * of_b))
+    r, inverse = rough_roots(fused(a, of_a, b * of_b))
     half = spread(0.5 * belief.alpha)
-    factor = rough_inverse(r) * half
+    factor = inverse * half
     return m, q, fused(r, half, part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b))
 
 
@@ -331,9 +344,9 @@ def three_topics(index, root_index, numbers, at, belief):
     ba, ca, cb = positive(ba), positive(ca), positive(cb)
     of_a, of_b = fused(c, ca, fused(b, ba, aa)), fused(c, cb, fused(a, ba, bb))
     of_c = fused(b, cb, fused(a, ca, cc))
-    r = rough_root(fused(a, of_a, fused(b, of_b, c * of_c)))
+    r, inverse = rough_roots(fused(a, of_a, fused(b, of_b, c * of_c)))
     half = spread(0.5 * belief.alpha)
-    factor = rough_inverse(r) * half
+    factor = inverse * half
     upper = fused(r, half, part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b))
     return m, q, upper + part(c, of_c, factor, theta_c)
 
@@ -357,9 +370,9 @@ def four_topics(index, root_index, numbers, at, belief):
     ba, ca, cb, ea, eb, ec = positive(ba), positive(ca), positive(cb), positive(ea), positive(eb), positive(ec)
     of_a, of_b = fused(e, ea, fused(c, ca, fused(b, ba, aa))), fused(e, eb, fused(c, cb, fused(a, ba, bb)))
     of_c, of_e = fused(e, ec, fused(b, cb, fused(a, ca, cc))), fused(c, ec, fused(b, eb, fused(a, ea, ee)))
-    r = rough_root(fused(a, of_a, fused(b, of_b, fused(c, of_c, e * of_e))))
+    r, inverse = rough_roots(fused(a, of_a, fused(b, of_b, fused(c, of_c, e * of_e))))
     half = spread(0.5 * belief.alpha)
-    factor = rough_inverse(r) * half
+    factor = inverse * half
     upper = fused(r, half, part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b))
     return m, q, upper + part(c, of_c, factor, theta_c) + part(e, of_e, factor, theta_e)
 
@@ -386,9 +399,9 @@ def many_topics(size, index, root_index, numbers, at, belief, x, y):
         at += W
         q = fused(g, fused(mixed, 2.0, entry), q)
         P = fused(g, fused(plus, 2.0, entry), P)
-    r = rough_root(P)
+    r, inverse = rough_roots(P)
     half = spread(0.5 * belief.alpha)
-    factor, upper, at = rough_inverse(r) * half, r * half, own + W
+    factor, upper, at = inverse * half, r * half, own + W
     for a in range(size):
         upper = upper + part(load(x, a * W), load(y, a * W), factor, load(numbers, at))
         at += W * (a + U3)

@@ -49,8 +49,8 @@ class Layout(NamedTuple):
     """(B·8,): the group in each seat, or NONE."""
     root_seat: Any
     """(G,): the seat of each group."""
-    block_masks: Any
-    """(B,): a bit for each topic of its groups."""
+    seat_masks: Any
+    """(B·8,): a bit for each topic of the group in each seat (j and j + 63 share one)."""
 
 
 # Fields of a row of ``groups``: its number of topics and where they are, its items and its places for items, where
@@ -70,7 +70,7 @@ TOLERANCE = 4 * 2.220446049250313e-16
 SMALLEST = 1e-100
 # A set of topics with fewer items than this has a ray for each, if they are not parallel.
 FEWEST = 4
-# Items with more topics than this are put in order by their main topic alone.
+# Items with more topics than this are put in order by their two main topics.
 FEW = 4
 # A line of memory, in bytes; and what a byte of a box counts, so that 255 of them are no less than the whole.
 LINE = 64
@@ -195,16 +195,19 @@ def select(order, lo, hi, middle, offset, items):
 
 
 @kernel
-def by_main_topic(order, items):
-    """Orders items by the topic of their largest weight, then by that weight, largest first."""
+def by_main_topics(order, items):
+    """Orders items by the topics of their largest weight and of the next; then by the largest weight, from the top."""
     key = np.empty(order.size)
     for n in range(order.size):
-        topic, most = 0, -1.0
+        topic, most, second, less = 0, -1.0, 0, -1.0
         for a in range(size_of(items, order[n])):
             w = items.weights[items.begin[order[n]] + a]
             if w > most:
+                second, less = topic, most
                 topic, most = a, w
-        key[n] = 2.0 * topic - most
+            elif w > less:
+                second, less = a, w
+        key[n] = 2.0 * (topic * size_of(items, order[n]) + second) - most
     order[:] = order[np.argsort(key, kind="mergesort")]
 
 
@@ -220,7 +223,7 @@ def arrange(order, start, kinds, items):
             continue
         size = size_of(items, order[start[g]])
         if size > FEW:
-            by_main_topic(order[start[g] : start[g + 1]], items)
+            by_main_topics(order[start[g] : start[g + 1]], items)
             continue
         stack[0, 0], stack[0, 1] = start[g], start[g + 1]
         depth = 1
@@ -438,7 +441,7 @@ def seat(group, n, d, layout):
             at += WIDTH
     layout.root_group[n] = group
     layout.root_seat[group] = n
-    layout.block_masks[block] |= layout.masks[group]
+    layout.seat_masks[n] = layout.masks[group]
     write_corner(group, layout)
 
 

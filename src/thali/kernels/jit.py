@@ -20,17 +20,20 @@ def kernel(function: F) -> F:
     """Compile on first use, keep the result on disk, release the GIL while running; IEEE arithmetic as written, so
     that dividing by 0 is not an error (and loops with a division can be vectorised).
     """
-    return _compiled(function, forceinline=False)
+    return _compiled(function)
 
 
 def inlined(function: F) -> F:
-    """A kernel that becomes part of the kernels that call it: passing arrays costs more than these functions do."""
-    return _compiled(function, forceinline=True)
+    """A kernel that becomes part of the kernels that call it.
+
+    It makes no arrays, and does not count references to those it is given: that would cost more than the work.
+    """
+    return _compiled(function, forceinline=True, _nrt=False)
 
 
-def _compiled(function: F, *, forceinline: bool) -> F:
+def _compiled(function: F, **more: Any) -> F:
     function.__qualname__ = f"{function.__qualname__}_{SOURCES}"
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": forceinline}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", **more}
     try:
         return cast(F, njit(cache=True, **options)(function))
     except RuntimeError as error:

@@ -224,25 +224,31 @@ def root(context, lanes):
 
 
 @intrinsic
-def rough_root(context, lanes):
-    """The square root of every lane to some six digits, at least 1e-15: much faster."""
+def rough_roots(context, lanes):
+    """(r, y): the square root of every lane, at least 1e-15, and its inverse, both some 1e-5 of themselves too low at
+    most; much faster than the exact ones.
+
+    By a first guess from the bits of the number and two of Newton's steps, which come from below.
+    """
 
     def lower(context, builder, signature, args):
-        value = _choice(builder, ">", builder.fptrunc(args[0], SINGLES), ir.Constant(SINGLES, [1e-30] * WIDTH))
-        return builder.fpext(_root(builder, value), VECTOR)
+        fma = ir.FunctionType(VECTOR, [VECTOR] * 3)
+        fma = cgutils.get_or_insert_function(builder.module, fma, f"llvm.fma.v{WIDTH}f64")
 
-    return LANES(lanes), lower
+        def everywhere(value, kind=DOUBLE):
+            return ir.Constant(_vector(WIDTH, kind), [value] * WIDTH)
 
+        value = _choice(builder, ">", args[0], everywhere(1e-30))
+        bits = builder.bitcast(value, _vector(WIDTH, LONG))
+        halved = builder.sub(everywhere(0x5FE6EB50C7B537A9, LONG), builder.lshr(bits, everywhere(1, LONG)))
+        guess = builder.bitcast(halved, VECTOR)
+        half = builder.fmul(value, everywhere(-0.5))
+        for _ in range(2):
+            off = builder.call(fma, [builder.fmul(half, guess), guess, everywhere(1.5)])
+            guess = builder.fmul(guess, off)
+        return context.make_tuple(builder, signature.return_type, [builder.fmul(value, guess), guess])
 
-@intrinsic
-def rough_inverse(context, lanes):
-    """1/v of every lane to some six digits."""
-
-    def lower(context, builder, signature, args):
-        one = ir.Constant(SINGLES, [1.0] * WIDTH)
-        return builder.fpext(builder.fdiv(one, builder.fptrunc(args[0], SINGLES)), VECTOR)
-
-    return LANES(lanes), lower
+    return types.UniTuple(LANES, 2)(lanes), lower
 
 
 @intrinsic
@@ -276,18 +282,28 @@ def reaches(context, lanes, value):
 
 
 @intrinsic
-def hopeful(context, mean, square, goal, factor):
-    """The lanes in which mean + sqrt(factor·square) may reach goal, a bit for each, found without roots."""
+def reaching(context, lanes, value):
+    """The lanes that are at least value, a bit for each."""
 
     def lower(context, builder, signature, args):
-        mean, square, goal, factor = args
-        short = builder.fsub(_spread(builder, goal, VECTOR), mean)
-        product = builder.fmul(_spread(builder, factor, VECTOR), square)
-        near = builder.fcmp_ordered("<=", short, ir.Constant(VECTOR, None))
-        wide = builder.fcmp_ordered("<=", builder.fmul(short, short), product)
-        return builder.zext(builder.bitcast(builder.or_(near, wide), ir.IntType(WIDTH)), LONG)
+        found = builder.fcmp_ordered(">=", args[0], _spread(builder, args[1], VECTOR))
+        return builder.zext(builder.bitcast(found, ir.IntType(WIDTH)), LONG)
 
-    return types.uint64(mean, square, goal, factor), lower
+    return types.uint64(lanes, value), lower
+
+
+@intrinsic
+def where_any(context, masks, at, bits, a, b):
+    """In the lanes n where masks[at + n] has any of these bits, what a has; else what b has."""
+    _contiguous(masks)
+
+    def lower(context, builder, signature, args):
+        kind = _vector(WIDTH, LONG)
+        own = builder.load(_address(context, builder, signature, args, kind), align=8)
+        common = builder.and_(own, _spread(builder, args[2], kind))
+        return builder.select(builder.icmp_unsigned("!=", common, ir.Constant(kind, None)), args[3], args[4])
+
+    return LANES(masks, at, bits, a, b), lower
 
 
 @intrinsic

@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 
 from thali.kernels.jit import inlined, kernel
-from thali.kernels.lanes import load4, store
+from thali.kernels.lanes import fused, load4, store
 
 # Users that are computed together, one in each lane: with eight, the scratch arrays would leave the nearest memory.
 LANES = 4
@@ -35,11 +35,11 @@ def subtract(out, o, o_step, start, s, s_step, P, p, Q, q, q_step, n, count):
         c, d = row_of(start, s + (t + 2) * s_step), row_of(start, s + (t + 3) * s_step)
         at = q + t * q_step
         for k in range(n):
-            factor = row_of(P, p + k)
-            a = a - factor * row_of(Q, at + k)
-            b = b - factor * row_of(Q, at + q_step + k)
-            c = c - factor * row_of(Q, at + 2 * q_step + k)
-            d = d - factor * row_of(Q, at + 3 * q_step + k)
+            factor = row_of(P, p + k) * -1.0
+            a = fused(factor, row_of(Q, at + k), a)
+            b = fused(factor, row_of(Q, at + q_step + k), b)
+            c = fused(factor, row_of(Q, at + 2 * q_step + k), c)
+            d = fused(factor, row_of(Q, at + 3 * q_step + k), d)
         store(out, (o + t * o_step) * LANES, a)
         store(out, (o + (t + 1) * o_step) * LANES, b)
         store(out, (o + (t + 2) * o_step) * LANES, c)
@@ -48,7 +48,7 @@ def subtract(out, o, o_step, start, s, s_step, P, p, Q, q, q_step, n, count):
     while t < count:
         a = row_of(start, s + t * s_step)
         for k in range(n):
-            a = a - row_of(P, p + k) * row_of(Q, q + t * q_step + k)
+            a = fused(row_of(P, p + k) * -1.0, row_of(Q, q + t * q_step + k), a)
         store(out, (o + t * o_step) * LANES, a)
         t += 1
 

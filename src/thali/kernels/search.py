@@ -14,6 +14,7 @@ to the lowest item. Where no index is above 0, all items are scored: larger is t
 """
 
 from math import inf, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,16 +58,19 @@ from thali.kernels.jit import inlined, kernel
 from thali.kernels.lanes import (
     fused,
     gather,
-    hopeful,
     largest,
     load,
     lowest,
     positive,
     prefetch,
     reaches,
+    reaching,
     root,
+    rough_roots,
+    smaller,
     spread,
     store,
+    where_any,
 )  # fmt: skip
 from thali.kernels.trees import aligned, look_into, new_desk
 
@@ -90,7 +94,7 @@ def scan(items, item_group, used, belief, x):
             score = index_of(e, items, belief, x)
             if score > best or best_item == NONE:
                 best, best_item = score, np.uint32(e)
-    return best, best_item
+    return best_item
 
 
 @kernel
@@ -106,18 +110,271 @@ def along_ray(lo, hi, items, lane_item, used, belief, x):
     return best, best_item
 
 
+class Race(NamedTuple):
+    """The best item at a position so far, and its block; and the best of another block, which will lead the next."""
+
+    best: Any
+    item: Any
+    block: Any
+    second: Any
+    second_block: Any
+
+
 @inlined
-def advance(group, n, layout, used, head, numbers, at):
-    """Moves head[n] on to the ray's next unused item, and the lane's weights with it; at is where they begin."""
-    row = layout.groups[group]
+def enter(race, score, item, block):
+    """The race after one more item; of equals, the lowest wins."""
+    if score > race.best or (score == race.best and item < race.item):
+        if block == race.block:
+            return Race(score, item, block, race.second, race.second_block)
+        return Race(score, item, block, race.best, race.block)
+    if score > race.second and block != race.block:
+        return Race(race.best, race.item, race.block, score, block)
+    return race
+
+
+class Sheet(NamedTuple):
+    """What is known of each seat and block at this position of a user's list. Arrays are made once for a batch."""
+
+    bound: Any
+    """(B·8,): of any index in the group, now and later."""
+    now: Any
+    """(B·8,): the same, while no topic of the group is shown; or the index of its best item."""
+    best_item: Any
+    """(B·8,): of a tree, the item whose index is now; NONE if unknown. It holds while now is below bound."""
+    head: Any
+    """(B·8,): where the first unused item of a ray is, in lane_item."""
+    ready: Any
+    """(B,): whether numbers of a block of rays are those of this user."""
+    passed: Any
+    """(B,): whether the first item of some ray there may be used or gone."""
+    numbers: Any
+    """Of rays, for each topic of the lanes: weights, θ̄, and entries of M⁻¹."""
+    todo: Any
+    """Blocks to visit."""
+    waiting: Any
+    """Seats of trees to look into."""
+    limits: Any
+    """(8,)."""
+
+
+@kernel
+def new_sheet(B, length):
+    """A sheet for so many blocks, and numbers."""
+    seats = B * W
+    return Sheet(
+        aligned(seats), aligned(seats), np.empty(seats, dtype=np.uint32), np.empty(seats, dtype=np.uint32),
+        np.empty(B, dtype=np.bool_), np.empty(B, dtype=np.bool_), aligned(length), np.empty(B + U1, dtype=np.uint64),
+        np.empty(seats, dtype=np.uint64), aligned(W),
+    )  # fmt: skip
+
+
+@inlined
+def advance(n, layout, used, sheet):
+    """Moves the head of the ray in seat n on to its next unused item, and its lane of numbers with it."""
+    row = layout.groups[layout.root_group[n]]
     first, size = np.uint64(row[ITEMS]), np.uint64(row[SIZE])
-    stop, here = first + np.uint64(row[COUNT]), np.uint64(head[n])
+    stop, here = first + np.uint64(row[COUNT]), np.uint64(sheet.head[n])
     while here < stop and (layout.lane_item[here] == NONE or used[layout.lane_item[here]]):
         here += U1
-    head[n] = np.uint32(here) if here < stop else NONE
+    sheet.head[n] = np.uint32(here) if here < stop else NONE
+    at = np.uint64(layout.blocks[n // W, BLOCK_NUMBERS]) + n % W
     for a in range(size):
-        numbers[at] = layout.pool[np.uint64(row[WEIGHTS]) + (here - first) * size + a] if here < stop else 0.0
+        sheet.numbers[at] = layout.pool[np.uint64(row[WEIGHTS]) + (here - first) * size + a] if here < stop else 0.0
         at += W * (a + U3)
+
+
+@inlined
+def make_ready(b, layout, used, belief, sheet):
+    """Collects the numbers of a block of rays."""
+    size, i = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_INDEX])
+    at, high = np.uint64(layout.blocks[b, BLOCK_NUMBERS]), np.uint64(layout.blocks[b, BLOCK_HIGH])
+    for a in range(size):
+        store(sheet.numbers, at, load(layout.root_high, high + a * W))
+        store(sheet.numbers, at + W, gather(belief.theta, layout.root_index, i))
+        at += U2 * W
+        i += W
+        for _ in range(a + U1):
+            store(sheet.numbers, at, gather(belief.flat, layout.root_index, i))
+            at += W
+            i += W
+    if sheet.passed[b]:
+        for n in range(b * W, b * W + W):
+            if sheet.head[n] != NONE:
+                e = layout.lane_item[sheet.head[n]]
+                if e == NONE or used[e]:
+                    advance(n, layout, used, sheet)
+    sheet.ready[b] = True
+
+
+@inlined
+def visit_rays(b, race, items, layout, used, belief, sheet, desk):
+    """The race after the items of a block of rays; new bounds for them. O(s²)."""
+    if not sheet.ready[b]:
+        make_ready(b, layout, used, belief, sheet)
+    size, index = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_INDEX])
+    at = np.uint64(layout.blocks[b, BLOCK_NUMBERS])
+    if size == U1:
+        m, q, upper = one_topic(index, layout.root_index, sheet.numbers, at, belief)
+    elif size == U2:
+        m, q, upper = two_topics(index, layout.root_index, sheet.numbers, at, belief)
+    elif size == U3:
+        m, q, upper = three_topics(index, layout.root_index, sheet.numbers, at, belief)
+    elif size == U4:
+        m, q, upper = four_topics(index, layout.root_index, sheet.numbers, at, belief)
+    else:
+        m, q, upper = many_topics(size, index, layout.root_index, sheet.numbers, at, belief, desk.x, desk.y)
+    # No index on a ray is above that of its first unused item, after rounding, if that is above 0.
+    width, _ = rough_roots(positive(q) + belief.error_q)
+    limit = m + belief.error_m + width * (belief.alpha * belief.rough)
+    upper = upper * belief.rough + belief.error_m
+    store(sheet.bound, b * W, upper)
+    store(sheet.now, b * W, smaller(limit, upper))
+    hope = reaching(limit, race.best)
+    if hope:
+        store(desk.values, U0, fused(root(positive(q)), belief.alpha, m))
+        store(sheet.limits, U0, limit)
+    while hope:
+        n = lowest(hope)
+        hope &= hope - U1
+        here = sheet.head[b * W + n]
+        if here == NONE:
+            continue
+        score, item = min(belief.cap, desk.values[n]), layout.lane_item[here]
+        row = layout.groups[layout.root_group[b * W + n]]
+        stop = np.uint64(row[ITEMS]) + np.uint64(row[COUNT])
+        step = layout.pool[np.uint64(row[WEIGHTS]) + np.uint64(here) - stop]
+        if step > 0.0 and sheet.limits[n] * step >= score:
+            score, item = along_ray(here, stop, items, layout.lane_item, used, belief, desk.x)
+        race = enter(race, score, item, b)
+    return race
+
+
+@inlined
+def visit_trees(b, race, waiting, layout, belief, sheet, desk):
+    """The race after the trees of a block whose best item is known; new bounds; those to look into are put among the
+    waiting, whose number is returned too. O(s²).
+    """
+    size, index = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_INDEX])
+    upper = corner_bounds(size, index, np.uint64(layout.blocks[b, BLOCK_HIGH]), layout, belief, desk.x, desk.y)
+    upper = smaller(upper, load(sheet.bound, b * W))  # so that now stays below bound only where it was before
+    store(sheet.bound, b * W, upper)
+    upper = smaller(upper, load(sheet.now, b * W))
+    store(sheet.now, b * W, upper)
+    hope = reaching(upper, race.best)
+    while hope:
+        n = b * W + lowest(hope)
+        hope &= hope - U1
+        if layout.root_group[n] == NONE:
+            continue
+        if sheet.best_item[n] != NONE and sheet.now[n] < sheet.bound[n]:
+            race = enter(race, sheet.now[n], sheet.best_item[n], b)
+        else:
+            sheet.waiting[waiting] = n
+            waiting += U1
+            prefetch(layout.boxes, np.uint64(layout.groups[layout.root_group[n], BOXES]))
+    return race, waiting
+
+
+@inlined
+def look_into_waiting(waiting, race, layout, used, belief, sheet, desk):
+    """The race after the trees that wait: after all blocks, when what they need has come from memory."""
+    for i in range(waiting):
+        n = sheet.waiting[i]
+        if sheet.now[n] >= race.best:
+            score, item, rest = look_into(layout.root_group[n], sheet.now[n], race.best, layout, used, belief, desk)
+            sheet.best_item[n] = item if score > rest else NONE
+            sheet.now[n] = score if score > rest else min(sheet.now[n], rest)
+            if item != NONE:
+                race = enter(race, score, item, n // W)
+    return race
+
+
+@inlined
+def begin(first, gone, skip, start, stop, worth, slack, layout, used, belief, sheet):
+    """Writes the sheet of a user who must not be shown skip[start:stop]. Returns the block of the best bound."""
+    B = np.uint64(len(layout.blocks))
+    for n in range(B * W):
+        sheet.head[n], sheet.best_item[n] = first[n], NONE
+    for b in range(B):
+        sheet.passed[b], sheet.ready[b] = gone[b], False
+    for n in range(start, stop):
+        used[skip[n]] = True
+        g = layout.item_group[skip[n]]
+        if g != NONE:
+            sheet.passed[np.uint64(layout.root_seat[g]) // W] = True
+    leader, most = U0, -inf
+    for b in range(B):
+        size, index = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_INDEX])
+        high = np.uint64(layout.blocks[b, BLOCK_HIGH])
+        upper = spread(0.0)
+        for a in range(size):
+            upper = upper + load(layout.root_high, high + a * W) * gather(worth, layout.root_index, index)
+            index += W * (a + U2)
+        upper = upper * (1.0 + slack) + TINY * max(1.0, belief.alpha)
+        store(sheet.bound, b * W, upper)
+        store(sheet.now, b * W, upper)
+        if reaches(upper, most):
+            leader, most = b, largest(upper)
+    return leader
+
+
+@inlined
+def best_of(leader, items, layout, used, belief, sheet, desk):
+    """The race of one position: first the block that leads, then all others that may be better."""
+    B = np.uint64(len(layout.blocks))
+    race = Race(-inf, NONE, B, -inf, B)
+    sheet.todo[0], count = leader, U1
+    for others in range(2):
+        if others:
+            count = U0
+            for b in range(B):
+                sheet.todo[count] = b
+                count += np.uint64(reaches(load(sheet.now, b * W), race.best) & (b != leader))
+        waiting = U0
+        for i in range(count):
+            b = sheet.todo[i]
+            if others and not reaches(load(sheet.now, b * W), race.best):
+                continue
+            if layout.blocks[b, BLOCK_KIND] == RAY:
+                race = visit_rays(b, race, items, layout, used, belief, sheet, desk)
+            else:
+                race, waiting = visit_trees(b, race, waiting, layout, belief, sheet, desk)
+        race = look_into_waiting(waiting, race, layout, used, belief, sheet, desk)
+    return race
+
+
+@inlined
+def show(item, items, layout, used, belief, sheet):
+    """Puts an item on the list: covers its topics, and forgets what held while they were not shown."""
+    used[item] = True
+    g = layout.item_group[item]
+    n = np.uint64(layout.root_seat[g])
+    if belief.kind != FIXED:
+        for b in range(np.uint64(len(layout.blocks))):
+            later, now = load(sheet.bound, b * W), load(sheet.now, b * W)
+            store(sheet.now, b * W, where_any(layout.seat_masks, b * W, layout.masks[g], later, now))
+        for a in range(items.begin[item], items.end[item]):
+            j = items.topics[a]
+            belief.state[j] = cover(belief.kind, items.weights[a], belief.state[j])
+    sheet.now[n], sheet.best_item[n] = sheet.bound[n], NONE
+    if not sheet.ready[n // W]:
+        sheet.passed[n // W] = True
+    elif sheet.head[n] != NONE and layout.lane_item[sheet.head[n]] == item:
+        advance(n, layout, used, sheet)
+
+
+@inlined
+def fill_list(leader, items, layout, used, belief, sheet, desk, out):
+    """One user's list into out (K,)."""
+    for k in range(out.size):
+        race = best_of(leader, items, layout, used, belief, sheet, desk)
+        item = race.item
+        if race.best < 2.0 * TINY:
+            item = scan(items, layout.item_group, used, belief, desk.x)
+        if race.second > -inf:
+            leader = race.second_block
+        out[k] = item
+        show(item, items, layout, used, belief, sheet)
 
 
 @kernel
@@ -132,30 +389,27 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
     or items of a tree looked at; O(L·s²) at a position where no index is above 0.
     """
     users, K = out.shape
-    d = np.uint64(estimate.shape[1])
-    G, B = len(layout.groups), np.uint64(len(layout.blocks))
+    d, B = np.uint64(estimate.shape[1]), np.uint64(len(layout.blocks))
     slack = 8.0 * (d + 8.0) * EPSILON
-    state, worth, majorants = np.empty(d), np.empty(d), np.empty(d)
-    bound = aligned(B * W)  # of any index in each lane of the blocks, now and later
-    ready = np.empty(B, dtype=np.bool_)  # whether the numbers of a block of rays are those of this user
+    # Rough roots are right to 1e-5; and where xᵀM⁻¹x cancels, its root is off by the root of what rounding adds.
+    rough = 1.0 + 2e-5 + 4.0 * sqrt(slack)
     length, crowded = U0, False
     for b in range(B):
         size = np.uint64(layout.blocks[b, BLOCK_SIZE])
         crowded |= size > FEW
         if layout.blocks[b, BLOCK_KIND] == RAY:
             length = np.uint64(layout.blocks[b, BLOCK_NUMBERS]) + np.uint64(block_numbers(RAY, size))
-    numbers = aligned(length)  # of rays, for each topic of the lanes: weights, θ̄, and entries of M⁻¹
-    head = np.empty(B * W, dtype=np.uint32)  # where the best unused item of a ray is, in lane_item
-    seen = np.empty(B)  # of a block of trees: a bound for its indices when it was visited, and the position
-    seen_at = np.empty(B, dtype=np.int64)
-    known = np.empty(G)  # of a tree: its best index when it was looked into, or a bound; its item, and the position
-    known_item = np.empty(G, dtype=np.uint32)
-    known_at = np.empty(G, dtype=np.int64)
-    covered = np.empty(K, dtype=np.int64)  # covered[k]: the topics (as masks) of the items shown from k on
-    waiting_group, waiting_limit = np.empty(G, dtype=np.uint32), np.empty(G)  # trees to look into
-    limits = aligned(W)
-    desk = new_desk(d)
-    values, x, y = desk.values, desk.x, desk.y
+    first, gone = (
+        np.empty(B * W, dtype=np.uint32),
+        np.zeros(B, dtype=np.bool_),
+    )  # head and passed, at first
+    for n in range(B * W):
+        g, first[n] = layout.root_group[n], NONE
+        if g != NONE and layout.groups[g, KIND] == RAY:
+            first[n] = layout.groups[g, ITEMS]
+            gone[n // W] |= layout.lane_item[first[n]] == NONE
+    state, worth, majorants = np.empty(d), np.empty(d), np.empty(d)
+    sheet, desk = new_sheet(B, length), new_desk(d)
     everyone = inverse.ravel()
     for user in range(users):
         width = alpha[user]
@@ -164,178 +418,21 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
         if user + 1 < len(inverse):  # the next user's will be there when it is their turn
             for i in range(U0, d * d, W):
                 prefetch(everyone, np.uint64(user + 1) * d * d + i)
-        error_m, error_q = worths(theta, flat, width, slack, x, worth)
+        error_m, error_q = worths(theta, flat, width, slack, desk.x, worth)
         for j in range(d):
             state[j] = 0.0 if kind == MAX else 1.0
-            worth[j] = max(0.0, worth[j])
             if crowded:
                 majorants[j] = 0.0
                 for i in range(d):
                     majorants[j] += max(0.0, minv[i, j])
-        # Rough roots are right to 1e-7; and where xᵀM⁻¹x cancels, its root is off by the root of what rounding adds.
-        rough = 1.0 + 1e-5 + 4.0 * sqrt(slack)
         belief = Belief(kind, state, theta, minv, flat, width, cap, majorants, rough, error_m, error_q)
-        own_skip = user if skip_start.size > 2 else 0
-        for n in range(skip_start[own_skip], skip_start[own_skip + 1]):
-            used[skip[n]] = True
-        leader, most = U0, -inf  # the block to visit first: that of the best bound
-        for b in range(B):
-            size, index = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_INDEX])
-            high = np.uint64(layout.blocks[b, BLOCK_HIGH])
-            upper = spread(0.0)
-            for a in range(size):
-                upper = upper + load(layout.root_high, high + a * W) * gather(worth, layout.root_index, index)
-                index += W * (a + U2)
-            upper = upper * (1.0 + slack) + TINY * max(1.0, width)
-            store(bound, b * W, upper)
-            ready[b] = False
-            seen_at[b] = -1
-            if reaches(upper, most):
-                leader, most = b, largest(upper)
-        for g in range(G):
-            known_at[g] = -1
-        for k in range(K):
-            covered[k] = 0
-            best, best_item, best_block = -inf, NONE, B
-            second, second_block = -inf, B
-            waiting = 0
-            for turn in range(-1, np.int64(B) + 1):
-                b = leader if turn < 0 else np.uint64(turn)
-                if turn < 0 or not (
-                    b == B
-                    or b == leader
-                    or not reaches(load(bound, b * W), best)
-                    or (seen_at[b] >= 0 and seen[b] < best and not layout.block_masks[b] & covered[seen_at[b]])
-                ):
-                    size, index = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_INDEX])
-                    high = np.uint64(layout.blocks[b, BLOCK_HIGH])
-                    if layout.blocks[b, BLOCK_KIND] == RAY:
-                        own = np.uint64(layout.blocks[b, BLOCK_NUMBERS])
-                        if not ready[b]:
-                            ready[b] = True
-                            at, i = own, index
-                            for a in range(size):
-                                store(numbers, at, load(layout.root_high, high + a * W))
-                                store(numbers, at + W, gather(theta, layout.root_index, i))
-                                at += U2 * W
-                                i += W
-                                for _ in range(a + U1):
-                                    store(numbers, at, gather(flat, layout.root_index, i))
-                                    at += W
-                                    i += W
-                            for n in range(b * W, b * W + W):
-                                g = layout.root_group[n]
-                                head[n] = NONE
-                                if g != NONE:
-                                    head[n] = layout.groups[g, ITEMS]
-                                    e = layout.lane_item[head[n]]
-                                    if e == NONE or used[e]:
-                                        advance(g, n, layout, used, head, numbers, own + n - b * W)
-                        if size == U1:
-                            m, q, upper = one_topic(index, layout.root_index, numbers, own, belief)
-                        elif size == U2:
-                            m, q, upper = two_topics(index, layout.root_index, numbers, own, belief)
-                        elif size == U3:
-                            m, q, upper = three_topics(index, layout.root_index, numbers, own, belief)
-                        elif size == U4:
-                            m, q, upper = four_topics(index, layout.root_index, numbers, own, belief)
-                        else:
-                            m, q, upper = many_topics(size, index, layout.root_index, numbers, own, belief, x, y)
-                        # No index on a ray is above mean + width·sqrt(square), after rounding.
-                        mean, square = m + error_m, positive(q) + error_q
-                        hope = hopeful(mean, square, best, width * width * (1.0 + slack))
-                        if hope:
-                            store(values, U0, fused(root(positive(q)), width, m))
-                            store(limits, U0, mean + root(square) * width)
-                        while hope:
-                            n = lowest(hope)
-                            hope &= hope - U1
-                            here = head[b * W + n]
-                            if limits[n] < best or here == NONE:
-                                continue
-                            score, item = min(cap, values[n]), layout.lane_item[here]
-                            row = layout.groups[layout.root_group[b * W + n]]
-                            stop = np.uint64(row[ITEMS]) + np.uint64(row[COUNT])
-                            step = layout.pool[np.uint64(row[WEIGHTS]) + np.uint64(here) - stop]
-                            if step > 0.0 and limits[n] * step >= score:
-                                score, item = along_ray(here, stop, items, layout.lane_item, used, belief, x)
-                            if score > best or (score == best and item < best_item):
-                                if best_block != b:
-                                    second, second_block = best, best_block
-                                best, best_item, best_block = score, item, b
-                            elif score > second and best_block != b:
-                                second, second_block = score, b
-                        if best_block != b:
-                            store(bound, b * W, upper * belief.rough + error_m)
-                    else:
-                        upper = corner_bounds(size, index, high, layout, belief, x, y)
-                        store(bound, b * W, upper)
-                        seen_at[b] = k
-                        if not reaches(upper, best):
-                            seen[b] = largest(upper)
-                        else:
-                            store(limits, U0, upper)
-                            seen[b] = -inf
-                            for n in range(W):
-                                g = layout.root_group[b * W + n]
-                                if g == NONE:
-                                    continue
-                                limit = limits[n]
-                                if limit >= best and known_at[g] >= 0 and not layout.masks[g] & covered[known_at[g]]:
-                                    limit = min(limit, known[g])
-                                    if limit >= best and known_item[g] != NONE:
-                                        if known[g] > best or known_item[g] < best_item:
-                                            if best_block != b:
-                                                second, second_block = best, best_block
-                                            best, best_item, best_block = known[g], known_item[g], b
-                                        seen[b] = max(seen[b], known[g])
-                                        continue
-                                if limit < best:
-                                    seen[b] = max(seen[b], limit)
-                                    continue
-                                waiting_group[waiting], waiting_limit[waiting] = g, limit
-                                waiting += 1
-                                prefetch(layout.boxes, np.uint64(layout.groups[g, BOXES]))
-                if turn >= 0 and b < B:
-                    continue
-                # Trees are looked into after all blocks, when what they need has come from memory; the leader's first.
-                for n in range(waiting):
-                    g = waiting_group[n]
-                    b = np.uint64(layout.root_seat[g]) // W
-                    if waiting_limit[n] < best:
-                        seen[b] = max(seen[b], waiting_limit[n])
-                        continue
-                    score, item, rest = look_into(g, waiting_limit[n], best, layout, used, belief, desk)
-                    known[g], known_at[g] = max(score, rest), k
-                    known_item[g] = item if score > rest else NONE
-                    seen[b] = max(seen[b], known[g])
-                    if item != NONE and (score > best or (score == best and item < best_item)):
-                        if best_block != b:
-                            second, second_block = best, best_block
-                        best, best_item, best_block = score, item, b
-                waiting = 0
-            if best < 2.0 * TINY:
-                best, best_item = scan(items, layout.item_group, used, belief, x)
-            leader = second_block if second_block < B else leader
-            out[user, k] = best_item
-            used[best_item] = True
-            g = layout.item_group[best_item]
-            known_at[g] = -1
-            n = np.uint64(layout.root_seat[g])
-            seen_at[n // W] = -1
-            if layout.groups[g, KIND] == RAY and ready[n // W] and head[n] != NONE:
-                if layout.lane_item[head[n]] == best_item:
-                    at = np.uint64(layout.blocks[n // W, BLOCK_NUMBERS]) + n % W
-                    advance(g, n, layout, used, head, numbers, at)
-            if kind != FIXED:
-                for i in range(k + 1):
-                    covered[i] |= layout.masks[g]
-                for a in range(items.begin[best_item], items.end[best_item]):
-                    j = items.topics[a]
-                    state[j] = cover(kind, items.weights[a], state[j])
+        own = user if skip_start.size > 2 else 0
+        start, stop = skip_start[own], skip_start[own + 1]
+        leader = begin(first, gone, skip, start, stop, worth, slack, layout, used, belief, sheet)
+        fill_list(leader, items, layout, used, belief, sheet, desk, out[user])
         for k in range(K):
             used[out[user, k]] = False
-        for n in range(skip_start[own_skip], skip_start[own_skip + 1]):
+        for n in range(start, stop):
             used[skip[n]] = False
 
 

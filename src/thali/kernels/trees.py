@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thali.kernels.bounds import U0, U1, U2, W, lane_bounds, lane_sums, lane_values, lane_values_tiled
+from thali.kernels.bounds import U0, U1, U2, W, lane_bounds, lane_sums, lane_values, two_values
 from thali.kernels.groups import BLOCK_HIGH, BOXES, FEW, ITEMS, NONE, SIZE, STEP, STRIDE, TOPICS, WEIGHTS, box_bytes
 from thali.kernels.index import MAX
-from thali.kernels.jit import inlined
+from thali.kernels.jit import inlined, kernel
 from thali.kernels.lanes import largest, prefetch, reaches, smaller, spread, store
 
 
@@ -19,7 +19,7 @@ class Desk(NamedTuple):
     y: Any
     """Vectors for each topic, twice."""
     values: Any
-    """(8,)."""
+    """(16,)."""
     corner: Any
     """(d,): what a byte of the boxes counts in each topic."""
     states: Any
@@ -36,18 +36,18 @@ class Desk(NamedTuple):
     open_bound: Any
 
 
-@inlined
+@kernel
 def new_desk(d):
     """A desk for d topics."""
     return Desk(
-        aligned(U2 * d * W + W), aligned(U2 * d * W + W), aligned(W), np.empty(d), np.empty(d), np.empty(d),
+        aligned(U2 * d * W + W), aligned(U2 * d * W + W), aligned(U2 * W), np.empty(d), np.empty(d), np.empty(d),
         np.empty(d), np.empty(d * d),
         np.empty(16, dtype=np.uint64), np.empty(16, dtype=np.uint64), np.empty(128, dtype=np.int64),
         np.empty(128, dtype=np.uint64), np.empty(128),
     )  # fmt: skip
 
 
-@inlined
+@kernel
 def aligned(n):
     """An empty array of n floats that begins with a line of memory, so that no vector lies across two."""
     whole = np.empty(n + W)
@@ -110,32 +110,39 @@ def look_into(group, limit, best, layout, used, belief, desk):
             continue
         level, node = open_level[depth] - 1, open_node[depth]
         if level == 0:
-            at = weights + node * size * W
+            other, count = node, W  # two blocks of items of many topics at a time, if two are to be looked at
+            if crowded and depth > 0 and open_level[depth - 1] == 1 and open_bound[depth - 1] >= floor:
+                depth -= 1
+                other, count = open_node[depth], U2 * W
+            at, to = weights + node * size * W, weights + other * size * W
             if crowded:
-                found = lane_values_tiled(size, pool, at, states, thetas, entries, belief, x)
+                found, more = two_values(size, pool, at, to, states, thetas, entries, belief, x, y)
             else:
-                found = lane_values(size, t, topics, pool, at, belief, x)
-            found = smaller(found, spread(belief.cap))
-        else:
-            at = level_at[level] + node * block
-            if crowded and belief.kind != MAX:
-                found = lane_sums(size, boxes, at, corner, most, states, thetas, majorant, belief)
-            else:
-                found = lane_bounds(size, t, topics, boxes, at, corner, belief, x, y)
-        if not reaches(found, floor):
-            rest = max(rest, largest(found))
-            continue
-        store(values, U0, found)
-        if level == 0:
-            for n in range(W):
+                found = more = lane_values(size, t, topics, pool, at, belief, x)
+            found, more = smaller(found, spread(belief.cap)), smaller(more, spread(belief.cap))
+            if not (reaches(found, floor) or reaches(more, floor)):
+                rest = max(rest, largest(found), largest(more))
+                continue
+            store(values, U0, found)
+            store(values, W, more)
+            for n in range(count):
                 if values[n] < floor:
                     rest = max(rest, values[n])
                     continue
-                e = lane_item[items + node * W + n]
+                e = lane_item[items + (node if n < W else other) * W + n % W]
                 if e != NONE and not used[e] and (values[n] > score or (values[n] == score and e < item)):
                     score, item = values[n], e
                     floor = max(floor, score)
             continue
+        at = level_at[level] + node * block
+        if crowded and belief.kind != MAX:
+            found = lane_sums(size, boxes, at, corner, most, states, thetas, majorant, belief)
+        else:
+            found = lane_bounds(size, t, topics, boxes, at, corner, belief, x, y)
+        if not reaches(found, floor):
+            rest = max(rest, largest(found))
+            continue
+        store(values, U0, found)
         promising, most_promising = -1, -inf
         for n in range(min(W, level_size[level] - node * W)):
             if values[n] < floor:
