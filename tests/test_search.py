@@ -12,7 +12,7 @@ import pytest
 import thali
 from instances import STYLES, weights
 from plain import plain_list
-from thali.kernels.groups import KIND, RAY, SIZE, STRIDE
+from thali.kernels.layout import KIND, RAY, SIZE, STRIDE
 from thali.lists import greedy
 
 

@@ -16,7 +16,7 @@ from thali.datasets.estimation import attractiveness
 from thali.datasets.interactions import Interactions
 from thali.groups import Groups, Room
 from thali.kernels import index, learn
-from thali.kernels.groups import Items
+from thali.kernels.layout import Items
 from thali.names import Names
 from thali.types import Booleans, Floats, Integers
 

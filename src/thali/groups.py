@@ -7,7 +7,7 @@ boxes, 8 boxes in a larger box, and so on. Few items (fewer than 4) that are not
 Groups with as many topics and of the same kind are *seated* eight to a block, each in a lane of its own, so that the
 search can bound or score eight at once. A tree is represented by the upper corner of all its weights.
 
-All of it lies in flat arrays, whose layout :mod:`thali.kernels.groups` states and :mod:`thali.kernels.search` reads.
+All of it lies in flat arrays, whose layout :mod:`thali.kernels.layout` states and :mod:`thali.kernels.search` reads.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thali.kernels import groups as kernels
-from thali.kernels.groups import NONE, RAY, TREE, Items, Layout
+from thali.kernels import layout, partition
 from thali.kernels.lanes import WIDTH
+from thali.kernels.layout import NONE, RAY, TREE, Items, Layout
 from thali.types import Booleans, Floats, Indices, Integers
 
 # Places for items in a tree that is made for new ones: at first, and at most.
@@ -37,8 +38,8 @@ class Room:
     def _zeros(self, size: int) -> NDArray[Any]:
         """Zeros, which take memory once they are written; some more than asked, as vectors are read to their end."""
         each = self._dtype.itemsize * int(np.prod(self._tail, dtype=np.int64))
-        whole = np.zeros((size + 64) * each + kernels.LINE, dtype=np.uint8)
-        skip = -whole.ctypes.data % kernels.LINE
+        whole = np.zeros((size + 64) * each + layout.LINE, dtype=np.uint8)
+        skip = -whole.ctypes.data % layout.LINE
         array: NDArray[Any] = whole[skip : skip + (size + 64) * each].view(self._dtype).reshape(-1, *self._tail)
         return array
 
@@ -136,7 +137,7 @@ class Groups:
         key = topics.tobytes()
         tree = self._trees.get(key)
         if tree is None or not kernels.insert(item, tree, weights, self.layout):
-            places = FIRST if tree is None else min(MOST, 2 * int(self.layout.groups[tree, kernels.STRIDE]))
+            places = FIRST if tree is None else min(MOST, 2 * int(self.layout.groups[tree, layout.STRIDE]))
             tree = self._trees[key] = self._new_tree(topics, places)
             kernels.insert(item, tree, weights, self.layout)
 
@@ -152,21 +153,21 @@ class Groups:
         rooms, size, group = self._rooms, len(topics), len(self.layout.groups)
         rooms.pool.take(-len(rooms.pool.view) % WIDTH)
         row = {
-            kernels.SIZE: size,
-            kernels.TOPICS: len(rooms.topics.view),
-            kernels.COUNT: 0,
-            kernels.STRIDE: places,
-            kernels.WEIGHTS: len(rooms.pool.view),
-            kernels.ITEMS: len(rooms.lane_item.view),
-            kernels.BOXES: len(rooms.boxes.view),
-            kernels.KIND: TREE,
+            layout.SIZE: size,
+            layout.TOPICS: len(rooms.topics.view),
+            layout.COUNT: 0,
+            layout.STRIDE: places,
+            layout.WEIGHTS: len(rooms.pool.view),
+            layout.ITEMS: len(rooms.lane_item.view),
+            layout.BOXES: len(rooms.boxes.view),
+            layout.KIND: TREE,
         }
         rooms.groups.take(1)[:] = [row[field] for field in range(8)]
         rooms.masks.take(1)[:] = np.bitwise_or.reduce(np.int64(1) << (topics.astype(np.int64) % 63), initial=0)
         rooms.topics.take(size)[:] = topics
         rooms.pool.take(size * places)
         rooms.lane_item.take(places)[:] = NONE
-        rooms.boxes.take(kernels.box_blocks(TREE, places) * kernels.box_bytes(size))
+        rooms.boxes.take(layout.box_blocks(TREE, places) * layout.box_bytes(size))
         rooms.root_seat.take(1)
         seat = self._seats.get(size, 0)
         if seat % WIDTH == 0:
@@ -180,8 +181,8 @@ class Groups:
         """An empty block for trees of so many topics; its first seat."""
         rooms = self._rooms
         before = rooms.blocks.view[-1]
-        numbers = int(before[kernels.BLOCK_NUMBERS])
-        numbers += kernels.block_numbers(int(before[kernels.BLOCK_KIND]), int(before[kernels.BLOCK_SIZE]))
+        numbers = int(before[layout.BLOCK_NUMBERS])
+        numbers += layout.block_numbers(int(before[layout.BLOCK_KIND]), int(before[layout.BLOCK_SIZE]))
         rooms.blocks.take(1)[:] = size, TREE, len(rooms.root_index.view), len(rooms.root_high.view), numbers
         rooms.root_index.take(WIDTH * (size + size * (size + 1) // 2))
         rooms.root_high.take(WIDTH * (size + 1))
@@ -195,20 +196,20 @@ def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Inte
     """Items in an order, where each group starts in it (G + 1,), and the groups' kinds (G,)."""
     L = len(items.begin)
     keys = np.empty(L, dtype=np.uint64)
-    kernels.supports(items, keys)
+    partition.supports(items, keys)
     order = np.argsort(keys, kind="stable").astype(np.uint32)
     new = np.empty(L, dtype=np.bool_)
-    kernels.parts(items, keys, order, new)
+    partition.parts(items, keys, order, new)
     ends, kinds = np.empty(L, dtype=np.int64), np.empty(L, dtype=np.int64)
-    G = kernels.split(order, np.append(np.flatnonzero(new), L), items, ends, kinds, parallel)
+    G = partition.split(order, np.append(np.flatnonzero(new), L), items, ends, kinds, parallel)
     start, kinds = np.append(0, ends[:G]), kinds[:G]
-    kernels.arrange(order, start, kinds, items)
+    partition.arrange(order, start, kinds, items)
     # As they are seated: by number of topics and kind; then rays by scale, trees by their topics, so that those who
     # are visited together are alike.
     heads = order[start[:-1]]
     begin, sizes = items.begin[heads].astype(np.int64), (items.end[heads] - items.begin[heads]).astype(np.int64)
     scale = np.empty(G)
-    kernels.corners(order, start, items, scale)
+    partition.corners(order, start, items, scale)
     by_topic = []
     for a in range(3):
         here = (sizes > a) & (kinds == TREE)

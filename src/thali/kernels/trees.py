@@ -1,58 +1,71 @@
 """The best item of a tree: boxes within boxes, the most promising first."""
 
 from math import inf
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from thali.kernels.bounds import U0, U1, U2, W, lane_bounds, lane_sums, lane_values, two_values
-from thali.kernels.groups import BLOCK_HIGH, BOXES, FEW, ITEMS, NONE, SIZE, STEP, STRIDE, TOPICS, WEIGHTS, box_bytes
+from thali.kernels.bounds import U0, U1, U2, W, corner_bounds, lane_bounds, lane_sums, lane_values, two_values
 from thali.kernels.index import MAX
-from thali.kernels.jit import inlined, kernel
-from thali.kernels.lanes import largest, prefetch, reaches, smaller, spread, store
+from thali.kernels.jit import inlined
+from thali.kernels.lanes import largest, load, lowest, prefetch, reaches, reaching, smaller, spread, store
+from thali.kernels.layout import (
+    BLOCK_HIGH,
+    BLOCK_INDEX,
+    BLOCK_SIZE,
+    BOXES,
+    FEW,
+    ITEMS,
+    NONE,
+    SIZE,
+    STEP,
+    STRIDE,
+    TOPICS,
+    WEIGHTS,
+    box_bytes,
+    corner_of,
+    largest_sum,
+)
+from thali.kernels.sheet import enter
 
 
-class Desk(NamedTuple):
-    """Arrays to work on, made once for a batch of users."""
-
-    x: Any
-    y: Any
-    """Vectors for each topic, twice."""
-    values: Any
-    """(16,)."""
-    corner: Any
-    """(d,): what a byte of the boxes counts in each topic."""
-    states: Any
-    """Of the topics of a tree of many, side by side: their state, θ̄, majorants, and (s·s,) entries of M⁻¹."""
-    thetas: Any
-    majorant: Any
-    entries: Any
-    level_size: Any
-    """How many boxes a level has, from those around blocks of items, and where they are."""
-    level_at: Any
-    open_level: Any
-    """Boxes to look into: their level and number, and a bound."""
-    open_node: Any
-    open_bound: Any
-
-
-@kernel
-def new_desk(d):
-    """A desk for d topics."""
-    return Desk(
-        aligned(U2 * d * W + W), aligned(U2 * d * W + W), aligned(U2 * W), np.empty(d), np.empty(d), np.empty(d),
-        np.empty(d), np.empty(d * d),
-        np.empty(16, dtype=np.uint64), np.empty(16, dtype=np.uint64), np.empty(128, dtype=np.int64),
-        np.empty(128, dtype=np.uint64), np.empty(128),
-    )  # fmt: skip
+@inlined
+def visit_trees(b, race, waiting, layout, belief, sheet, desk):
+    """The race after the trees of a block whose best item is known; new bounds; those to look into are put among the
+    waiting, whose number is returned too. O(s²).
+    """
+    size, index = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_INDEX])
+    upper = corner_bounds(size, index, np.uint64(layout.blocks[b, BLOCK_HIGH]), layout, belief, desk.x, desk.y)
+    upper = smaller(upper, load(sheet.bound, b * W))  # so that now stays below bound only where it was before
+    store(sheet.bound, b * W, upper)
+    upper = smaller(upper, load(sheet.now, b * W))
+    store(sheet.now, b * W, upper)
+    hope = reaching(upper, race.best)
+    while hope:
+        n = b * W + lowest(hope)
+        hope &= hope - U1
+        if layout.root_group[n] == NONE:
+            continue
+        if sheet.best_item[n] != NONE and sheet.now[n] < sheet.bound[n]:
+            race = enter(race, sheet.now[n], sheet.best_item[n], b)
+        else:
+            sheet.waiting[waiting] = n
+            waiting += U1
+            prefetch(layout.boxes, np.uint64(layout.groups[layout.root_group[n], BOXES]))
+    return race, waiting
 
 
-@kernel
-def aligned(n):
-    """An empty array of n floats that begins with a line of memory, so that no vector lies across two."""
-    whole = np.empty(n + W)
-    first = np.uint64(whole.ctypes.data) // np.uint64(8) % W
-    return whole[(W - first) % W :][:n]
+@inlined
+def look_into_waiting(waiting, race, layout, used, belief, sheet, desk):
+    """The race after the trees that wait: after all blocks, when what they need has come from memory."""
+    for i in range(waiting):
+        n = sheet.waiting[i]
+        if sheet.now[n] >= race.best:
+            score, item, rest = look_into(layout.root_group[n], sheet.now[n], race.best, layout, used, belief, desk)
+            sheet.best_item[n] = item if score > rest else NONE
+            sheet.now[n] = score if score > rest else min(sheet.now[n], rest)
+            if item != NONE:
+                race = enter(race, score, item, n // W)
+    return race
 
 
 @inlined
@@ -61,16 +74,12 @@ def look_into(group, limit, best, layout, used, belief, desk):
 
     limit bounds them all. Cost: O(s²), or O(s) for boxes of many topics, for each 8 boxes or items looked at.
     """
-    row, seat = layout.groups[group], np.uint64(layout.root_seat[group])
+    row = layout.groups[group]
     size, t, stride = np.uint64(row[SIZE]), np.uint64(row[TOPICS]), np.uint64(row[STRIDE])
     items, weights = np.uint64(row[ITEMS]), np.uint64(row[WEIGHTS])
-    x, y, values, corner, level_size, level_at = (
-        desk.x, desk.y, desk.values, desk.corner, desk.level_size, desk.level_at,
-    )  # fmt: skip
+    pool, values, corner = layout.pool, desk.values, desk.corner
+    level_size, level_at = desk.level_size, desk.level_at
     open_level, open_node, open_bound = desk.open_level, desk.open_node, desk.open_bound
-    pool, boxes, lane_item, topics, root_high = (
-        layout.pool, layout.boxes, layout.lane_item, layout.topics, layout.root_high,
-    )  # fmt: skip
     block = np.uint64(box_bytes(size))
     level, width = 0, stride
     while width > W:
@@ -81,23 +90,20 @@ def look_into(group, limit, best, layout, used, belief, desk):
     for n in range(level, 0, -1):
         level_at[n] = at
         at += (level_size[n] + W - U1) // W * block
-    most = 0.0
-    if level > 0:
-        high = np.uint64(layout.blocks[seat // W, BLOCK_HIGH]) + seat % W
-        for a in range(size):
-            most += root_high[high + a * W]
-            corner[a] = root_high[high + a * W] * STEP
-        most = (most - root_high[high + size * W]) * (1.0 + 1e-12) * STEP
+    high = corner_of(group, layout)
+    most = largest_sum(np.int64(size), layout.root_high, high) * STEP
+    for a in range(size):
+        corner[a] = layout.root_high[np.uint64(high) + a * W] * STEP
     crowded = size > FEW
     d = np.uint64(belief.theta.size)
     states, thetas, majorant, entries = desk.states, desk.thetas, desk.majorant, desk.entries
     if crowded:
         for a in range(size):
-            i = np.uint64(topics[t + a])
+            i = np.uint64(layout.topics[t + a])
             states[a], thetas[a] = belief.state[i], belief.theta[i]
             majorant[a] = belief.majorants[i] * belief.state[i] * belief.state[i]
             for b in range(size):
-                entries[a * size + b] = belief.flat[i * d + np.uint64(topics[t + b])]
+                entries[a * size + b] = belief.flat[i * d + np.uint64(layout.topics[t + b])]
     score, item, rest = -inf, NONE, -inf
     # The first is around everything. What a box is around, a block of boxes or items, has the same number.
     open_level[0], open_node[0], open_bound[0] = level + 1, U0, limit
@@ -116,9 +122,9 @@ def look_into(group, limit, best, layout, used, belief, desk):
                 other, count = open_node[depth], U2 * W
             at, to = weights + node * size * W, weights + other * size * W
             if crowded:
-                found, more = two_values(size, pool, at, to, states, thetas, entries, belief, x, y)
+                found, more = two_values(size, pool, at, to, states, thetas, entries, belief, desk.x, desk.y)
             else:
-                found = more = lane_values(size, t, topics, pool, at, belief, x)
+                found = more = lane_values(size, t, layout.topics, pool, at, belief, desk.x)
             found, more = smaller(found, spread(belief.cap)), smaller(more, spread(belief.cap))
             if not (reaches(found, floor) or reaches(more, floor)):
                 rest = max(rest, largest(found), largest(more))
@@ -129,16 +135,16 @@ def look_into(group, limit, best, layout, used, belief, desk):
                 if values[n] < floor:
                     rest = max(rest, values[n])
                     continue
-                e = lane_item[items + (node if n < W else other) * W + n % W]
+                e = layout.lane_item[items + (node if n < W else other) * W + n % W]
                 if e != NONE and not used[e] and (values[n] > score or (values[n] == score and e < item)):
                     score, item = values[n], e
                     floor = max(floor, score)
             continue
         at = level_at[level] + node * block
         if crowded and belief.kind != MAX:
-            found = lane_sums(size, boxes, at, corner, most, states, thetas, majorant, belief)
+            found = lane_sums(size, layout.boxes, at, corner, most, states, thetas, majorant, belief)
         else:
-            found = lane_bounds(size, t, topics, boxes, at, corner, belief, x, y)
+            found = lane_bounds(size, t, layout.topics, layout.boxes, at, corner, belief, desk.x, desk.y)
         if not reaches(found, floor):
             rest = max(rest, largest(found))
             continue
