@@ -45,7 +45,7 @@ def test_exact_lists_of_four_among_a_hundred_within_seconds():
 def test_bad_input_is_refused():
     catalog = thali.Catalog(np.eye(3))
     for K in (0, 4, -1):
-        with pytest.raises(ValueError, match="K of greedy_lists must be from 1 to the catalogue's L = 3 items"):
+        with pytest.raises(ValueError, match="K of greedy_lists must be from 1 to the 3 items there are"):
             thali.greedy_lists(catalog, np.ones((1, 3)) / 3, K)
         with pytest.raises(ValueError, match="K of optimal_list must be"):
             thali.optimal_list(catalog, np.ones(3) / 3, K)

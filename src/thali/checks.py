@@ -39,12 +39,12 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     return checked
 
 
-def list_length(owner: str, K: Any, L: int) -> int:
-    """K, the length of a list: from 1 to L."""
+def list_length(owner: str, K: Any, items: int) -> int:
+    """K, the length of a list: from 1 to the number of items."""
     try:
-        return integer(f"K of {owner}", K, low=1, high=L)
+        return integer(f"K of {owner}", K, low=1, high=items)
     except ValueError:
-        raise ValueError(f"K of {owner} must be from 1 to the catalogue's L = {L} items, got {K!r}") from None
+        raise ValueError(f"K of {owner} must be from 1 to the {items} items there are, got {K!r}") from None
 
 
 def instance(name: str, value: Any, kind: type[Any]) -> Any:
