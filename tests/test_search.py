@@ -12,6 +12,7 @@ import pytest
 import thali
 from instances import STYLES, weights
 from plain import plain_list
+from thali.candidates import allowed
 from thali.kernels.layout import KIND, RAY, SIZE, STRIDE
 from thali.lists import greedy
 
@@ -158,6 +159,44 @@ def beliefs(users, d, rng):
             case 3:
                 estimate[user] = rng.random(d)
     return estimate, (inverse + inverse.transpose(0, 2, 1)) / 2, rng.choice(ALPHAS, size=users)
+
+
+@pytest.mark.parametrize("topics", [[63, 64, 100, 129], [0, 62, 63, 64, 126, 129], [0, 63, 126]])
+@pytest.mark.parametrize("coverage", ["probabilistic", "max"])
+def test_items_share_topics_that_share_a_bit_or_have_none_of_their_own(coverage, topics):
+    """Masks have 63 bits for any number of topics; some items come after the index was built."""
+    rng = np.random.default_rng([len(topics), len(coverage)])
+    d, K = 130, 10
+    for _ in range(10):
+        parts = [np.zeros((K, d))]
+        for _ in range(8):
+            n, size = int(rng.choice([1, 6, 30])), int(rng.integers(1, 4))
+            part = np.zeros((n, d))
+            part[:, rng.choice(topics, size=size, replace=False)] = alike(rng.choice(["uniform", "ray"]), n, size, rng)
+            parts.append(part)
+        W = rng.permutation(np.concatenate(parts))
+        estimate, inverse, alpha = rng.random((4, d)), *beliefs(4, d, rng)[1:]
+        at_first = len(W) // 2
+        catalog = thali.Catalog(W[:at_first], coverage=coverage)
+        greedy(catalog, estimate, inverse, alpha, K=1)
+        for e in range(at_first, len(W)):
+            catalog.put(f"new {e}", W[e])
+        whole = thali.Catalog(W, coverage=coverage)
+        for user in range(4):
+            expected = plain_list(W, coverage, estimate[user], inverse[user], alpha[user], K)
+            for each in (whole, catalog):
+                assert greedy(each, estimate, inverse, alpha, K=K)[user].tolist() == expected
+
+
+def test_one_inverse_serves_all_users():
+    rng = np.random.default_rng(7)
+    catalog = thali.Catalog(weights("sparse", 60, 6, rng))
+    estimate, inverse, _ = beliefs(5, 6, rng)
+    alpha, own = np.array([1.0, 0.0, 2.0, 8.0, 1.0]), np.repeat(inverse[:1], 5, axis=0)
+    for candidates in (None, [[user, 20, 30, 40, 59 - user] for user in range(5)]):
+        choice = allowed(catalog, 5, 4, candidates)
+        found = greedy(catalog, estimate, inverse[:1], alpha, K=4, choice=choice)
+        np.testing.assert_array_equal(found, greedy(catalog, estimate, own, alpha, K=4, choice=choice))
 
 
 def assert_plain(W, coverage, rng, users=6):

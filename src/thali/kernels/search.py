@@ -45,7 +45,7 @@ from thali.kernels.trees import look_into_waiting, visit_trees
 def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha, cap, out):
     """Greedy lists for a batch of users: Algorithm 1, lines 5-11; Eq. greedy maximization where alpha is 0.
 
-    estimate (users, d), inverse (users, d, d) or (1, d, d) where alpha is 0, alpha (users,), out (users, K). An index
+    estimate (users, d), inverse (users, d, d) or (1, d, d) for all, alpha (users,), out (users, K). An index
     is min(cap, index). used (L,), all False before and after. What a user must not be shown: skip[skip_start[u]:
     skip_start[u + 1]]; where skip_start is (2,), the same for all.
 
@@ -75,7 +75,7 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
     everyone = inverse.ravel()
     for user in range(users):
         width = alpha[user]
-        minv = inverse[user if width != 0.0 else 0]
+        minv = inverse[user % len(inverse)]
         flat, theta = minv.ravel(), estimate[user]
         error_m, error_q = worths(theta, flat, width, slack, desk.x, worth)
         for j in range(d):
@@ -183,7 +183,7 @@ def show(item, items, layout, used, belief, sheet):
             j = items.topics[a]
             belief.state[j] = cover(belief.kind, items.weights[a], belief.state[j])
     sheet.now[n], sheet.best_item[n] = sheet.bound[n], NONE
-    if not sheet.ready[n // W]:
+    if not sheet.ready[n // W]:  # a tree; rays were visited, unless indices are not numbers
         sheet.passed[n // W] = True
     elif sheet.head[n] != NONE and layout.lane_item[sheet.head[n]] == item:
         advance(n, layout, used, sheet)
@@ -222,7 +222,7 @@ def greedy_among(kind, items, among, among_start, estimate, inverse, alpha, cap,
         own = user if among_start.size > 2 else 0
         first, size = among_start[own], among_start[own + 1] - among_start[own]
         theta, width = estimate[user], alpha[user]
-        minv = inverse[user if width != 0.0 else 0]
+        minv = inverse[user % len(inverse)]
         state[:] = empty(kind)
         for n in range(size):
             bound[n] = inf
