@@ -26,9 +26,10 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """A kernel that becomes part of the kernels that call it.
 
-    It makes no arrays, and does not count references to those it is given: that would cost more than the work.
+    It makes no arrays, and does not count references to those it is given: that would cost more than the work. Python
+    cannot call it: what that needs would take a fifth of the time of compiling.
     """
-    return _compiled(function, forceinline=True, _nrt=False)
+    return _compiled(function, forceinline=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def _compiled(function: F, **more: Any) -> F:
