@@ -1,6 +1,6 @@
 """Seconds that a first use takes, each in a fresh process: import, help, the first list, compiling ahead of time.
 
-make first-use prints the table in docs/performance.md in some four minutes, most of them compiling.
+make first-use prints the table in docs/performance.md in some seven minutes, most of them compiling.
 """
 
 from __future__ import annotations
