@@ -96,7 +96,6 @@ class Groups:
         self._rooms = Layout(
             item_group=Room(len(items.begin), np.uint32),
             groups=Room(len(kinds), np.uint32, (8,)),
-            masks=Room(len(kinds), np.int64),
             topics=Room(int(sizes.sum()), np.uint32),
             pool=Room(numbers, np.float64),
             lane_item=Room(places, np.uint32),
@@ -163,7 +162,6 @@ class Groups:
             layout.KIND: TREE,
         }
         rooms.groups.take(1)[:] = [row[field] for field in range(8)]
-        rooms.masks.take(1)[:] = np.bitwise_or.reduce(np.int64(1) << (topics.astype(np.int64) % 63), initial=0)
         rooms.topics.take(size)[:] = topics
         rooms.pool.take(size * places)
         rooms.lane_item.take(places)[:] = NONE

@@ -23,6 +23,7 @@ from thali.kernels.layout import (
     TOPICS,
     TREE,
     WEIGHTS,
+    bit_of,
     block_numbers,
     box_blocks,
     box_bytes,
@@ -49,7 +50,7 @@ def lengths(kinds, sizes, counts):
 
 @kernel
 def fill(order, start, kinds, items, layout):
-    """Writes all groups but their boxes and seats: rows, masks, topics, weights and items. Trees come first in pool."""
+    """Writes all groups but their boxes and seats: rows, topics, weights and items. Trees come first in pool."""
     t, i, boxes, tree, ray = 0, 0, 0, 0, 0
     for g in range(start.size - 1):
         if kinds[g] == TREE:
@@ -60,11 +61,8 @@ def fill(order, start, kinds, items, layout):
         stride = places(kinds[g], n)
         row = layout.groups[g]
         row[SIZE], row[TOPICS], row[COUNT], row[STRIDE], row[ITEMS], row[KIND] = size, t, n, stride, i, kinds[g]
-        layout.masks[g] = 0
         for a in range(size):
-            topic = items.topics[items.begin[head] + a]
-            layout.topics[t + a] = topic
-            layout.masks[g] |= np.int64(1) << np.int64(topic % 63)
+            layout.topics[t + a] = items.topics[items.begin[head] + a]
         row[BOXES] = boxes
         row[WEIGHTS] = ray + n if kinds[g] == RAY else tree
         for j in range(stride):
@@ -143,16 +141,17 @@ def seat(group, n, d, layout):
     """Gives a group the n-th seat: writes its topics and pairs of topics, its mask and its corner."""
     block, row = n // WIDTH, layout.groups[group]
     at = np.int64(layout.blocks[block, BLOCK_INDEX]) + n % WIDTH
+    layout.seat_masks[n] = 0
     for a in range(np.int64(row[SIZE])):
         i = np.int64(layout.topics[row[TOPICS] + a])
         layout.root_index[at] = i
+        layout.seat_masks[n] |= bit_of(i)
         at += WIDTH
         for b in range(a + 1):
             layout.root_index[at] = i * d + np.int64(layout.topics[row[TOPICS] + b])
             at += WIDTH
     layout.root_group[n] = group
     layout.root_seat[group] = n
-    layout.seat_masks[n] = layout.masks[group]
     write_corner(group, layout)
 
 

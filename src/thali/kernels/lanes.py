@@ -47,7 +47,7 @@ def _vector(width: int, element: Any = DOUBLE) -> Any:
     return ir.VectorType(element, width)
 
 
-VECTOR, SINGLES = _vector(WIDTH), _vector(WIDTH, ir.FloatType())
+VECTOR = _vector(WIDTH)
 
 
 def _spread(builder: Any, value: Any, vector: Any) -> Any:
@@ -77,11 +77,18 @@ def _choice(builder: Any, sign: str, a: Any, b: Any) -> Any:
     return builder.select(builder.fcmp_ordered(sign, a, b), a, b)
 
 
-def _root(builder: Any, value: Any) -> Any:
-    suffix = "f32" if value.type == SINGLES else "f64"
-    kind = ir.FunctionType(value.type, [value.type])
-    name = f"llvm.sqrt.v{value.type.count}{suffix}"
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [value])
+def _call(builder: Any, name: str, *values: Any) -> Any:
+    """LLVM's function of this name, of values of one type."""
+    kind = values[0].type
+    suffix = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
+    function = ir.FunctionType(kind, [kind] * len(values))
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, f"llvm.{name}.{suffix}"), values)
+
+
+def _reaching(builder: Any, lanes: Any, value: Any) -> Any:
+    """A bit for each lane: whether it is at least value."""
+    found = builder.fcmp_ordered(">=", lanes, _spread(builder, value, VECTOR))
+    return builder.bitcast(found, ir.IntType(WIDTH))
 
 
 def _arithmetic(symbol: Any, name: str) -> None:
@@ -115,13 +122,9 @@ def fused(context, a, b, c):
     kind = next((value for value in (a, b, c) if isinstance(value, Lanes)), types.float64)
 
     def lower(context, builder, signature, args):
-        if kind is types.float64:
-            element, name = DOUBLE, "f64"
-        else:
-            element, name = _vector(kind.width), f"v{kind.width}f64"
-            args = [_spread(builder, value, element) for value in args]
-        function = ir.FunctionType(element, [element] * 3)
-        return builder.call(cgutils.get_or_insert_function(builder.module, function, f"llvm.fma.{name}"), args)
+        if kind is not types.float64:
+            args = [_spread(builder, value, _vector(kind.width)) for value in args]
+        return _call(builder, "fma", *args)
 
     return kind(a, b, c), lower
 
@@ -220,7 +223,7 @@ def smaller(context, a, b):
 @intrinsic
 def root(context, lanes):
     """The square root of every lane."""
-    return LANES(lanes), lambda context, builder, signature, args: _root(builder, args[0])
+    return LANES(lanes), lambda context, builder, signature, args: _call(builder, "sqrt", args[0])
 
 
 @intrinsic
@@ -232,9 +235,6 @@ def rough_roots(context, lanes):
     """
 
     def lower(context, builder, signature, args):
-        fma = ir.FunctionType(VECTOR, [VECTOR] * 3)
-        fma = cgutils.get_or_insert_function(builder.module, fma, f"llvm.fma.v{WIDTH}f64")
-
         def everywhere(value, kind=DOUBLE):
             return ir.Constant(_vector(WIDTH, kind), [value] * WIDTH)
 
@@ -244,7 +244,7 @@ def rough_roots(context, lanes):
         guess = builder.bitcast(halved, VECTOR)
         half = builder.fmul(value, everywhere(-0.5))
         for _ in range(2):
-            off = builder.call(fma, [builder.fmul(half, guess), guess, everywhere(1.5)])
+            off = _call(builder, "fma", builder.fmul(half, guess), guess, everywhere(1.5))
             guess = builder.fmul(guess, off)
         return context.make_tuple(builder, signature.return_type, [builder.fmul(value, guess), guess])
 
@@ -274,9 +274,8 @@ def reaches(context, lanes, value):
     """Whether any lane is at least value."""
 
     def lower(context, builder, signature, args):
-        found = builder.fcmp_ordered(">=", args[0], _spread(builder, args[1], VECTOR))
-        bits = ir.IntType(WIDTH)
-        return builder.icmp_unsigned("!=", builder.bitcast(found, bits), bits(0))
+        found = _reaching(builder, *args)
+        return builder.icmp_unsigned("!=", found, found.type(0))
 
     return types.boolean(lanes, value), lower
 
@@ -286,8 +285,7 @@ def reaching(context, lanes, value):
     """The lanes that are at least value, a bit for each."""
 
     def lower(context, builder, signature, args):
-        found = builder.fcmp_ordered(">=", args[0], _spread(builder, args[1], VECTOR))
-        return builder.zext(builder.bitcast(found, ir.IntType(WIDTH)), LONG)
+        return builder.zext(_reaching(builder, *args), LONG)
 
     return types.uint64(lanes, value), lower
 

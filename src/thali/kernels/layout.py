@@ -27,8 +27,6 @@ class Layout(NamedTuple):
     """(L,): the group of each item; NONE where it was removed."""
     groups: Any
     """(G, 8): see the fields below."""
-    masks: Any
-    """(G,): a bit for each topic of the group (j and j + 63 share one)."""
     topics: Any
     """The topics of each group, ascending."""
     pool: Any
@@ -77,6 +75,12 @@ LEAST = 1e-300
 def size_of(items, e):
     """How many topics an item has."""
     return np.int64(items.end[e]) - np.int64(items.begin[e])
+
+
+@inlined
+def bit_of(topic):
+    """The bit of a topic in a mask of topics; j and j + 63 share one."""
+    return np.int64(1) << np.int64(topic % 63)
 
 
 @inlined

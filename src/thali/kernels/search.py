@@ -34,6 +34,7 @@ from thali.kernels.layout import (
     KIND,
     NONE,
     RAY,
+    bit_of,
     block_numbers,
 )
 from thali.kernels.rays import advance, visit_rays
@@ -178,7 +179,7 @@ def show(item, items, layout, used, belief, sheet):
     if belief.kind != FIXED:
         for b in range(np.uint64(len(layout.blocks))):
             later, now = load(sheet.bound, b * W), load(sheet.now, b * W)
-            store(sheet.now, b * W, where_any(layout.seat_masks, b * W, layout.masks[g], later, now))
+            store(sheet.now, b * W, where_any(layout.seat_masks, b * W, layout.seat_masks[n], later, now))
         for a in range(items.begin[item], items.end[item]):
             j = items.topics[a]
             belief.state[j] = cover(belief.kind, items.weights[a], belief.state[j])
@@ -229,7 +230,7 @@ def greedy_among(kind, items, among, among_start, estimate, inverse, alpha, cap,
             found_at[n] = -1
             masks[n] = 0
             for a in range(items.begin[among[first + n]], items.end[among[first + n]]):
-                masks[n] |= np.int64(1) << np.int64(items.topics[a] % 63)
+                masks[n] |= bit_of(items.topics[a])
         for k in range(K):
             covered[k] = 0
             best, best_at = -inf, -1
@@ -254,6 +255,6 @@ def greedy_among(kind, items, among, among_start, estimate, inverse, alpha, cap,
             if kind != FIXED:
                 for i in range(k + 1):
                     for a in range(items.begin[e], items.end[e]):
-                        covered[i] |= np.int64(1) << np.int64(items.topics[a] % 63)
+                        covered[i] |= bit_of(items.topics[a])
                 for a in range(items.begin[e], items.end[e]):
                     state[items.topics[a]] = cover(kind, items.weights[a], state[items.topics[a]])
