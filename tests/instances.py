@@ -44,7 +44,7 @@ class Noisy:
         return 1.0 - np.prod(1.0 - weights, axis=0)
 
 
-class EpsilonGreedy(thali.Policy):
+class OwnEpsilonGreedy(thali.Policy):
     """A policy of one's own that samples: best click rates so far; with probability 0.1, a random list."""
 
     samples = True

@@ -3,7 +3,7 @@ import pytest
 
 import reference
 import thali
-from instances import EpsilonGreedy, weights
+from instances import OwnEpsilonGreedy, weights
 
 rng = np.random.default_rng(1)
 W = weights("sparse", 15, 4, rng)
@@ -199,7 +199,7 @@ def plain_road(policy):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("learner", [*thali.POLICIES.values(), EpsilonGreedy], ids=lambda learner: learner.__name__)
+@pytest.mark.parametrize("learner", [*thali.POLICIES.values(), OwnEpsilonGreedy], ids=lambda learner: learner.__name__)
 def test_the_short_road_of_a_step_leads_where_the_plain_one_does_to_the_last_bit(learner, name):
     short, *plain = (
         thali.simulate(kind(catalog, 6), MODELS[name], steps=40, seed=9, points=range(1, 41))

@@ -44,6 +44,12 @@ class Choice(NamedTuple):
         sets = [np.flatnonzero(~self.shut(user, present)) for user in range(1 if self.start.size == 2 else users)]
         return np.concatenate(sets), np.append(0, np.cumsum([found.size for found in sets]))
 
+    def open_items(self, users: int, catalog: Catalog) -> tuple[Integers | None, Integers | None]:
+        """The same, but (None, None) where that is every item of the catalogue: what kernels over all items take."""
+        if self is ALL and len(catalog) == catalog.L:
+            return None, None
+        return self.chosen(users, catalog.present)
+
 
 #: Nothing is left out.
 ALL = Choice(np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64), only=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from numbers import Integral, Real
 from reprlib import repr as short
@@ -37,6 +37,20 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     if checked < low or (high is not None and checked > high):
         raise ValueError(f"{name} {rule}, got {value!r}")
     return checked
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """One of some words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {short(value)}")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {short(value)}")
+    return value
 
 
 def list_length(owner: str, K: Any, items: int) -> int:
@@ -136,3 +150,13 @@ def click_matrix(name: str, clicks: Any, users: int, K: int) -> Booleans:
     if array.shape != (users, K):
         raise ValueError(f"{name} must have shape (users, K) = ({users}, {K}), got {array.shape}")
     return np.ascontiguousarray(array)
+
+
+def counts(name: str, values: Any, users: int) -> Integers:
+    """A whole number of at least 0 for each user, as int64 (users,)."""
+    array = _array(name, values, "iu", "whole numbers (users,)")
+    if array.shape != (users,):
+        raise ValueError(f"{name} must have shape (users,) = ({users},), got {array.shape}")
+    if array.min() < 0:
+        raise ValueError(f"{name} must be of at least 0, got {array.min()}")
+    return array.astype(np.int64)

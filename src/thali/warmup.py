@@ -86,8 +86,8 @@ def use_everything() -> None:
             LinearSubmodular(catalog, theta),
             Cascade(np.full((len(theta), catalog.L), 0.5)),
         )
-        for policy_class in POLICIES.values():
-            policy = policy_class(catalog, K)
+        for make in POLICIES.values():
+            policy = make(catalog, K)
             for model in models:
                 simulate(policy, model, steps=2)
             state = policy.init(len(theta))

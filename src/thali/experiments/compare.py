@@ -10,7 +10,7 @@ import numpy as np
 
 from thali.experiments.problems import Problem
 from thali.experiments.settings import PAPER
-from thali.policies import POLICIES, LinearPolicy, Policy
+from thali.policies import POLICIES, Oracle, Policy, class_of, optimistic
 from thali.simulation import Run, simulate
 
 
@@ -30,12 +30,13 @@ class Summary:
 
 
 def policies_for(problem: Problem, names: Sequence[str] = PAPER, **settings: Any) -> dict[str, Policy]:
-    """Policies of the registry for the problem; settings go to those that have them (the linear family)."""
+    """Policies of the registry for the problem; α, σ and horizon go to those that have an α, θ* to the oracle."""
     found: dict[str, Policy] = {}
     for name in names:
-        policy_class: Any = POLICIES[name]
-        given = settings if issubclass(policy_class, LinearPolicy) else {}
-        found[name] = policy_class(problem.catalog, problem.K, **given)
+        given = settings if optimistic(name) else {}
+        if issubclass(class_of(name), Oracle):
+            given = {"theta": problem.model.theta}
+        found[name] = POLICIES[name](problem.catalog, problem.K, **given)
     return found
 
 

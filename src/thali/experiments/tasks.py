@@ -15,7 +15,7 @@ from thali.experiments.problems import Problem
 from thali.experiments.settings import Experiment, Setting
 from thali.experiments.sources import shares
 from thali.lists import greedy_lists, optimal_list
-from thali.policies import POLICIES, LinearPolicy
+from thali.policies import class_of, optimistic
 from thali.randomness import stream
 from thali.simulation import simulate
 from thali.types import Floats, Integers
@@ -77,11 +77,12 @@ def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
     """All tasks of an experiment; a policy without α and σ once, whatever the settings."""
     found = []
     for policy in experiment.policies:
-        if policy != GREEDY and policy not in POLICIES:
-            raise ValueError(f"policies must be among {', '.join(POLICIES)}, got {policy!r}")
+        if policy != GREEDY:
+            class_of(policy)
         if (policy == GREEDY) != (experiment.group == "approximation"):
             raise ValueError(f"policies of {experiment.name} must be those it has, got {policy!r}")
-        settings: tuple[Setting | None, ...] = experiment.settings if _has_settings(policy) else (None,)
+        with_alpha = policy != GREEDY and optimistic(policy)
+        settings: tuple[Setting | None, ...] = experiment.settings if with_alpha else (None,)
         for setting in settings:
             found += [Task(experiment, policy, setting, split, seed) for split in range(len(shares(experiment)))]
     return found
@@ -170,7 +171,3 @@ def _people(task: Task) -> range:
 
 def _names(task: Task, problem: Problem) -> list[str]:
     return list(problem.people) if problem.people is not None else [str(number) for number in _people(task)]
-
-
-def _has_settings(policy: str) -> bool:
-    return policy in POLICIES and issubclass(POLICIES[policy], LinearPolicy)

@@ -57,6 +57,18 @@ def tangent(p, q):
     return of_clicks * (1.0 + 1e-14) - 1e-14, log((1.0 - p) / (1.0 - q)) * (1.0 - 1e-14) - 1e-14
 
 
+@inlined
+def kl_bound(count, ones, q):
+    """T·kl(c/T, q) for counts T and c where c/T ≤ q, else 0: whether an index reaches q, without finding it."""
+    p = ones / max(1, count)
+    if count == 0 or p >= q:
+        return 0.0
+    if q >= 1.0:
+        return np.inf
+    own = p * log(p / q) if p > 0.0 else 0.0
+    return count * (own + (1.0 - p) * log((1.0 - p) / (1.0 - q)))
+
+
 @kernel
 def kl_lists(shown, clicked, updates, out, items=None, start=None):
     """The K items of largest index, in descending order, ties to the lowest item; into out (users, K).

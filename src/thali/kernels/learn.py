@@ -5,7 +5,7 @@ import numpy as np
 from thali.kernels.index import cover, empty, gain
 from thali.kernels.jit import kernel
 
-FIRST_CLICK, ALL = 0, 1
+FIRST_CLICK, ALL, LAST_CLICK = 0, 1, 2
 
 
 @kernel
@@ -16,6 +16,10 @@ def examined(clicks, rule):
         for k in range(K):
             if clicks[k]:
                 return k + 1
+    elif rule == LAST_CLICK:
+        for k in range(K, 0, -1):
+            if clicks[k - 1]:
+                return k
     return K
 
 
@@ -69,32 +73,44 @@ def outcome(attraction, clicks, leaves, value):
 
 
 @kernel
-def accumulate(M, B, gains, clicks, rule, precision):
+def add(M, B, gains, clicks, count, precision, positions, factor, support):
+    """M += factor·v_k·σ⁻²·xxᵀ and B += factor·v_k·x·click over the first count positions of one user's list.
+
+    v_k = positions[k]; a factor of -1 takes away what 1 had added, but for rounding. support (d,) is scratch.
+    """
+    d = B.size
+    for k in range(count):
+        size = 0
+        for j in range(d):
+            if gains[k, j] != 0.0:
+                support[size] = j
+                size += 1
+        weight = factor * positions[k]
+        for a in range(size):
+            i = support[a]
+            for b in range(size):
+                j = support[b]
+                M[i, j] += (precision * weight) * (gains[k, i] * gains[k, j])  # this order keeps M exactly symmetric
+            if clicks[k]:
+                B[i] += weight * gains[k, i]
+
+
+@kernel
+def accumulate(M, B, gains, clicks, rule, precision, positions, factor):
     """Algorithm 1, lines 13-17: M += σ⁻²·xxᵀ and B += x·click over the examined positions; precision = σ⁻².
 
-    Only an examined position's click counts. Cost: O(K·(d + s²)) a user for gains with s topics each.
+    Only an examined position's click counts. positions (K,) weighs each position, factor (users,) each user's list: all
+    ones in Algorithm 1. Cost: O(K·(d + s²)) a user for gains with s topics each.
     """
     users, _, d = gains.shape
     support = np.empty(d, dtype=np.int64)
     for user in range(users):
-        for k in range(examined(clicks[user], rule)):
-            x = gains[user, k]
-            size = 0
-            for j in range(d):
-                if x[j] != 0.0:
-                    support[size] = j
-                    size += 1
-            for a in range(size):
-                i = support[a]
-                for b in range(size):
-                    j = support[b]
-                    M[user, i, j] += precision * (x[i] * x[j])  # this order keeps M exactly symmetric
-                if clicks[user, k]:
-                    B[user, i] += x[i]
+        count = examined(clicks[user], rule)
+        add(M[user], B[user], gains[user], clicks[user], count, precision, positions, factor[user], support)
 
 
 @kernel
-def observe(kind, items, lists, clicks, rule, precision, M, B):
+def observe(kind, items, lists, clicks, rule, precision, positions, factor, M, B):
     """list_gains and accumulate in one, to the same bits, without the array of gains. Cost: O(d + K·s²) a user."""
     users, d = B.shape
     state = np.empty(d)
@@ -104,14 +120,29 @@ def observe(kind, items, lists, clicks, rule, precision, M, B):
         for k in range(examined(clicks[user], rule)):
             item = lists[user, k]
             lo, hi = items.begin[item], items.end[item]
+            weight = factor[user] * positions[k]
             for a in range(lo, hi):
                 i = items.topics[a]
                 x[i] = gain(kind, items.weights[a], state[i])
                 state[i] = cover(kind, items.weights[a], state[i])
                 if clicks[user, k]:
-                    B[user, i] += x[i]
+                    B[user, i] += weight * x[i]
             for a in range(lo, hi):
                 i = items.topics[a]
                 for b in range(lo, hi):
                     j = items.topics[b]
-                    M[user, i, j] += precision * (x[i] * x[j])
+                    M[user, i, j] += (precision * weight) * (x[i] * x[j])
+
+
+@kernel
+def fade(M, B, factor):
+    """M = I + factor·(M - I) and B = factor·B, factor (users,); of one user where it is 1, nothing. O(d²) a user."""
+    users, d = B.shape
+    for user in range(users):
+        if factor[user] == 1.0:
+            continue
+        for i in range(d):
+            B[user, i] *= factor[user]
+            for j in range(d):
+                own = 1.0 if i == j else 0.0
+                M[user, i, j] = own + factor[user] * (M[user, i, j] - own)

@@ -1,6 +1,6 @@
 """What a learner believes: θ̄, M⁻¹ and log det M, computed afresh from M and B."""
 
-from math import log
+from math import log, sqrt
 
 import numpy as np
 
@@ -112,3 +112,31 @@ def refresh(M, B, inverse, solution, logdet):
                     inverse[min(first + lane, last), i, j] = G[i * d + j, lane]
         for lane in range(LANES):
             logdet[min(first + lane, last)] = total[lane] + log(product[lane])
+
+
+@kernel
+def draw(M, mean, normal, out):
+    """Mean + L⁻ᵀz into out (users, d), where M = LLᵀ (Cholesky) and z = normal (users, d) are standard normal numbers.
+
+    That is a draw from the Gaussian of this mean and covariance M⁻¹, as (L⁻ᵀ)(L⁻ᵀ)ᵀ = M⁻¹. Pivots are kept above 1, as
+    in refresh. Cost: d³/6 multiplications a user.
+    """
+    users, d = mean.shape
+    L, x = np.empty((d, d)), np.empty(d)
+    for user in range(users):
+        for j in range(d):
+            pivot = M[user, j, j]
+            for k in range(j):
+                pivot -= L[j, k] * L[j, k]
+            L[j, j] = sqrt(max(1.0, 1e-12 * M[user, j, j], pivot))
+            for i in range(j + 1, d):
+                rest = M[user, i, j]
+                for k in range(j):
+                    rest -= L[i, k] * L[j, k]
+                L[i, j] = rest / L[j, j]
+        for i in range(d - 1, -1, -1):
+            rest = normal[user, i]
+            for k in range(i + 1, d):
+                rest -= L[k, i] * x[k]
+            x[i] = rest / L[i, i]
+            out[user, i] = mean[user, i] + x[i]

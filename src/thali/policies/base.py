@@ -23,7 +23,9 @@ class Policy(ABC):
     """
 
     #: Whether :meth:`choose` draws at random; it then gets one generator for each user.
-    samples: ClassVar[bool] = False
+    samples: bool = False
+    #: Why statistics depend on the order in which feedback arrives; empty where they do not.
+    order_matters: str = ""
     #: Whether the arrays of its states change their shape while it learns.
     grows: ClassVar[bool] = False
     _formed: tuple[int, dict[str, Any], dict[str, Any]] | None = None
@@ -63,6 +65,10 @@ class Policy(ABC):
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
         """Learn from checked clicks (users, K) on lists, whose features at showing were gains (users, K, d)."""
 
+    def learn_late(self, state: State, lists: Integers, clicks: Booleans, gains: Floats, shown_at: Integers) -> None:
+        """:meth:`learn` from what was each user's impression number shown_at; for policies that forget."""
+        self.learn(state, lists, clicks, gains)
+
     def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
         """:meth:`learn` with the gains of now; for policies that can do it without the array of them."""
         self.learn(state, lists, clicks, self.gains(lists))
@@ -95,21 +101,26 @@ class Policy(ABC):
             lists = self.choose_among(state, own, choice)
         return checks.item_lists(f"lists chosen by {self.name}", lists, state.users, self.catalog.L, self.K)
 
-    def update(self, state: State, lists: Any, clicks: Any, gains: Any = None) -> None:
+    def update(self, state: State, lists: Any, clicks: Any, gains: Any = None, *, shown_at: Any = None) -> None:
         """Learn in place from clicks, bool (users, K), on lists (users, K).
 
-        gains: those of :meth:`gains` when the lists were shown; computed from the catalogue of now if not given. If
-        anything is refused, nothing is learned.
+        gains: those of :meth:`gains` when the lists were shown; computed from the catalogue of now if not given.
+        shown_at, for policies that forget: how many lists each user had been shown before this one (users,), so that
+        feedback may come in any order; by default these are the latest. If anything is refused, nothing is learned.
         """
         self.check(state)
         lists = checks.item_lists("lists", lists, state.users, self.catalog.L, self.K)
         clicks = checks.click_matrix("clicks", clicks, *lists.shape)
-        if gains is None:
+        if gains is not None:
+            gains = checks.floats("gains", gains, (*lists.shape, self.catalog.d), "(users, K, d)")
+            checks.within("gains", gains, 0.0, 1.0)
+        if shown_at is not None:
+            shown_at = checks.counts("shown_at", shown_at, state.users)
+            self.learn_late(state, lists, clicks, self.gains(lists) if gains is None else gains, shown_at)
+        elif gains is not None:
+            self.learn(state, lists, clicks, gains)
+        else:
             self.learn_now(state, lists, clicks)
-            return
-        gains = checks.floats("gains", gains, (*lists.shape, self.catalog.d), "(users, K, d)")
-        checks.within("gains", gains, 0.0, 1.0)
-        self.learn(state, lists, clicks, gains)
 
     def new_state(self, **arrays: Any) -> State:
         """A state of this learner, arrays by name with users first; for use in :meth:`start`."""

@@ -1,9 +1,13 @@
-"""The linear family: one model with two switches, from which the paper's algorithm and two of its baselines follow.
+"""The linear family: one model with switches, from which the paper's algorithm and most of its relatives follow.
 
 | | features="gains" (diverse) | features="items" |
 |---|---|---|
-| examined="first-click" | CascadeLSB | CascadeLinUCB |
-| examined="all" | LSBGreedy | |
+| examined="first-click" | CascadeLSB | CascadeLinUCB, C3UCB |
+| examined="last-click" | CascadeLSB(examined="last-click") | CascadeLinUCB(examined="last-click") |
+| examined="all" | LSBGreedy | CombLinUCB, CombLinTS |
+
+Each of them explores by optimism, by sampling or at random (``explore``), and forgets or not (``discount``,
+``window``). The named members are in :mod:`thali.policies.members`.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from thali.catalog import Catalog
 from thali.kernels import index, learn, posterior
 from thali.lists import Builder, greedy
 from thali.policies.base import Policy
+from thali.policies.forgetting import Discount, Forgetting, Window
 from thali.policies.state import State
 from thali.threads import by_parts
 from thali.types import Booleans, Floats, Integers
@@ -29,11 +34,12 @@ DEFAULT_OPTIMISM = 0.8
 MOST_OPTIMISM = 1e100
 
 EVERYONE = slice(None)
-EXAMINED = {"first-click": learn.FIRST_CLICK, "all": learn.ALL}
+EXAMINED = {"first-click": learn.FIRST_CLICK, "last-click": learn.LAST_CLICK, "all": learn.ALL}
+EXPLORE = ("optimism", "sampling", "epsilon")
 
 
 class LinearState(State):
-    """M (users, d, d), B (users, d) and updates (users,), with what follows from them.
+    """M (users, d, d), B (users, d) and updates (users,), with what follows from them; and what forgetting keeps.
 
     inverse = M⁻¹, solution = M⁻¹B (so θ̄ = σ⁻²·solution) and logdet = log det M are functions of M and B alone: they
     are not saved, and a state that was loaded decides the same to the last bit.
@@ -41,8 +47,10 @@ class LinearState(State):
 
     family = "linear"
 
-    def __init__(self, learner: str, settings: dict[str, Any], /, M: Floats, B: Floats, updates: Integers) -> None:
-        super().__init__(learner, settings, M=M, B=B, updates=updates)
+    def __init__(
+        self, learner: str, settings: dict[str, Any], /, M: Floats, B: Floats, updates: Integers, **more: Any
+    ) -> None:
+        super().__init__(learner, settings, M=M, B=B, updates=updates, **more)
         users, d = B.shape
         if M.shape != (users, d, d) or updates.shape != (users,) or not M.dtype == B.dtype == np.float64:
             raise ValueError(f"M, B and updates must fit, M and B as floats: {M.shape}, {B.shape}, {updates.shape}")
@@ -66,11 +74,11 @@ class LinearState(State):
 
 
 class LinearPolicy(Policy):
-    """Greedy lists under optimistic linear attraction: item e is worth xᵀθ̄ + α·sqrt(xᵀM⁻¹x).
+    """Greedy lists under linear attraction: item e is worth xᵀθ̄ + α·sqrt(xᵀM⁻¹x).
 
     Algorithm 1 of the paper and its relatives. Symbols: M, B, θ̄ = σ⁻²M⁻¹B as there; x = Δ(e|S) for
-    features="gains", Δ(e|∅) for "items". A position counts as examined up to the first click ("first-click"; all K if
-    there is none) or always ("all").
+    features="gains", Δ(e|∅) for "items". Positions count as examined up to the first click ("first-click"), up to the
+    last one ("last-click"; all K if there is none, for both), or always ("all").
 
     Departs from the paper: M⁻¹ and θ̄ come from one LDLᵀ of M after each update; the argmax is searched, not
     scanned, with the same result; ties go to the lowest item.
@@ -78,18 +86,26 @@ class LinearPolicy(Policy):
     Parameters
     ----------
     catalog, K: what to choose from, and how many (1 ≤ K ≤ L).
-    sigma: σ ≥ 1e-6, the learning rate.
+    sigma: σ ≥ 1e-6, the learning rate; for sampling, the noise that is assumed.
     alpha: α ≥ 0; "theory" for what the policy's own analysis asks; by default 0.8/σ, which needs no horizon.
     horizon: n, for alpha="theory" where the analysis needs it.
+    examined: "first-click" or "last-click", where the policy leaves it open.
+    explore: "optimism" by α; "sampling", one draw θ ~ N(θ̄, M⁻¹) a list, which is greedy under it (Thompson sampling, no
+        α); "epsilon", greedy under θ̄, but for a random list with probability epsilon.
+    epsilon: ε in [0, 1], for explore="epsilon"; 0.1 by default.
+    discount: γ in (0, 1]: an impression counts γ^(the user's impressions since); 1 by default, nothing is forgotten.
+    window: W: only the user's last W impressions count; they are kept in the state, W·(8Kd + K + 8) bytes a user.
     build: how the list is built (:class:`thali.lists.Builder`); greedily by default.
     threads: how many share the users of a batch; what comes out does not depend on it.
 
-    Cost a user: to recommend, see :mod:`thali.kernels.search`; O(K·s² + d³) to learn; O(d²) memory.
+    Cost a user: to recommend, see :mod:`thali.kernels.search`, and O(d³) for sampling; O(K·s² + d³) to learn, and for a
+    window O(W + K·d) more; O(d²) memory.
 
     """
 
     features: ClassVar[str]
-    examined: ClassVar[str]
+    examined: str
+    explore: str = "optimism"
     cap: float = inf
 
     def __init__(
@@ -100,6 +116,11 @@ class LinearPolicy(Policy):
         sigma: float = 0.1,
         alpha: float | str | None = None,
         horizon: int | None = None,
+        examined: str | None = None,
+        explore: str | None = None,
+        epsilon: float | None = None,
+        discount: float = 1.0,
+        window: int | None = None,
         build: Builder = greedy,
         threads: int = 1,
     ) -> None:
@@ -109,18 +130,44 @@ class LinearPolicy(Policy):
         if not callable(build):
             raise TypeError(f"build of {self.name} must be a function like thali.lists.greedy, got {build!r}")
         self.build = build
-        self.alpha: float | str
+        if examined is not None:
+            allowed = ("all",) if self.examined == "all" else ("first-click", "last-click")
+            self.examined = checks.one_of(f"examined of {self.name}", examined, allowed)
+        if explore is not None:
+            self.explore = checks.one_of(f"explore of {self.name}", explore, EXPLORE)
+        self.samples = self.explore != "optimism"
+        if epsilon is not None and self.explore != "epsilon":
+            raise ValueError(f"epsilon of {self.name} must come with explore='epsilon', got {epsilon!r}")
+        self.epsilon = checks.number(f"epsilon of {self.name}", 0.1 if epsilon is None else epsilon, low=0.0, high=1.0)
+        self.positions: Floats = np.ones(self.K)
+        self.forgetting: Forgetting | None = None
+        if window is not None and discount != 1.0:
+            raise ValueError(f"window of {self.name} must not come with a discount, got {window!r} and {discount!r}")
+        if window is not None:
+            self.forgetting = Window(window, self.name)
+        else:
+            fading = Discount(discount, self.name)
+            self.forgetting = None if fading.gamma == 1.0 else fading
+        self.alpha = self._alpha(alpha)
+        if self.alpha == "theory":
+            self.theoretical_alpha(self.init(1))  # what is missing for it is an error now, not at the first list
+
+    def _alpha(self, alpha: float | str | None) -> float | str:
+        """α as it is to be used; an error if it cannot be."""
+        if self.explore != "optimism":
+            if alpha is not None:
+                raise ValueError(f"alpha of {self.name} must not be given with explore={self.explore!r}, got {alpha!r}")
+            return 0.0
         if alpha is None:
-            self.alpha = DEFAULT_OPTIMISM / self.sigma
-        elif isinstance(alpha, str):
+            return DEFAULT_OPTIMISM / self.sigma
+        if isinstance(alpha, str):
             if alpha != "theory":
                 raise ValueError(f"alpha of {self.name} must be a number of at least 0, or 'theory', got {alpha!r}")
-            self.alpha = alpha
-            self.theoretical_alpha(self.init(1))  # what is missing for it is an error now, not at the first list
-        else:
-            self.alpha = checks.number(f"alpha of {self.name}", alpha, low=0.0)
-            if self.alpha > MOST_OPTIMISM:
-                raise ValueError(f"alpha of {self.name} must be at most {MOST_OPTIMISM:g}, got {alpha!r}")
+            return alpha
+        checked = checks.number(f"alpha of {self.name}", alpha, low=0.0)
+        if checked > MOST_OPTIMISM:
+            raise ValueError(f"alpha of {self.name} must be at most {MOST_OPTIMISM:g}, got {alpha!r}")
+        return checked
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -130,13 +177,16 @@ class LinearPolicy(Policy):
             "sigma": self.sigma,
             "features": self.features,
             "examined": self.examined,
+            "discount": self.forgetting.gamma if isinstance(self.forgetting, Discount) else 1.0,
+            "window": self.forgetting.size if isinstance(self.forgetting, Window) else None,
         }
 
     def start(self, users: int) -> State:
         """M = I_d, B = 0 (Algorithm 1, line 2)."""
         d = self.catalog.d
-        M = np.tile(np.eye(d), (users, 1, 1))
-        return LinearState(type(self).__name__, self.settings, M, np.zeros((users, d)), np.zeros(users, dtype=np.int64))
+        more = {} if self.forgetting is None else self.forgetting.arrays(users, self.K, d)
+        M, B, updates = np.tile(np.eye(d), (users, 1, 1)), np.zeros((users, d)), np.zeros(users, dtype=np.int64)
+        return LinearState(type(self).__name__, self.settings, M=M, B=B, updates=updates, **more)
 
     def estimate(self, state: State) -> Floats:
         """θ̄ = σ⁻²M⁻¹B (users, d), Algorithm 1, line 4."""
@@ -164,23 +214,32 @@ class LinearPolicy(Policy):
         return self.catalog.gains(lists) if self.features == "gains" else self.catalog.item_gains(lists)
 
     def choose(self, state: State, rng: Any) -> Integers:
-        """Algorithm 1, lines 4-11. Deterministic: rng is not used."""
+        """Algorithm 1, lines 4-11. rng is used by those that sample or explore at random."""
         return self.choose_among(state, rng, ALL)
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """The same, from what each user may be shown."""
         assert isinstance(state, LinearState)
         estimate, alpha = state.solution * self.sigma**-2, self._optimism(state)
+        if self.explore == "sampling":
+            normal = np.stack([generator.standard_normal(self.catalog.d) for generator in rng])
+            posterior.draw(state.arrays["M"], estimate, normal, estimate)
         if self.threads == 1:
-            return self._build(estimate, state.inverse, alpha, choice)
-        lists = np.empty((state.users, self.K), dtype=np.int64)
-        if self.catalog.own is None:
-            self.catalog.groups  # noqa: B018 (made once, before several threads ask for it)
+            lists = self._build(estimate, state.inverse, alpha, choice)
+        else:
+            lists = np.empty((state.users, self.K), dtype=np.int64)
+            if self.catalog.own is None:
+                self.catalog.groups  # noqa: B018 (made once, before several threads ask for it)
 
-        def build(users: slice) -> None:
-            lists[users] = self._build(estimate[users], state.inverse[users], alpha[users], choice.part(users))
+            def build(users: slice) -> None:
+                lists[users] = self._build(estimate[users], state.inverse[users], alpha[users], choice.part(users))
 
-        by_parts(build, state.users, self.threads)
+            by_parts(build, state.users, self.threads)
+        if self.explore == "epsilon":
+            at_random = [user for user, generator in enumerate(rng) if generator.random() < self.epsilon]
+            for user in at_random:
+                open_to = np.flatnonzero(~choice.shut(user, self.catalog.present))
+                lists[user] = rng[user].choice(open_to, self.K, replace=False)
         return lists
 
     def _build(self, estimate: Floats, inverse: Floats, alpha: Floats, choice: Choice) -> Integers:
@@ -191,25 +250,58 @@ class LinearPolicy(Policy):
         )
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """Algorithm 1, lines 13-17."""
+        """Algorithm 1, lines 13-17; the latest impressions, where time matters."""
+        self._learn(state, clicks, gains, None)
+
+    def learn_late(self, state: State, lists: Integers, clicks: Booleans, gains: Floats, shown_at: Integers) -> None:
+        """The same, for impressions of these numbers."""
+        if type(self).learn is not LinearPolicy.learn:
+            super().learn_late(state, lists, clicks, gains, shown_at)
+        else:
+            self._learn(state, clicks, gains, shown_at)
+
+    def _learn(self, state: State, clicks: Booleans, gains: Floats, number: Integers | None) -> None:
         assert isinstance(state, LinearState)
-        learn.accumulate(state.M, state.B, gains, clicks, EXAMINED[self.examined], self.sigma**-2)
+        rule, precision = EXAMINED[self.examined], self.sigma**-2
+        if self.forgetting is None:
+            factor = np.ones(state.users)
+            learn.accumulate(state.M, state.B, gains, clicks, rule, precision, self.positions, factor)
+        else:
+            latest = state.clock if number is None else number
+            self.forgetting.learn(state, gains, clicks, latest, rule, precision, self.positions)
         state.updates += 1
         state.refresh()
 
     def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
         """The same, to the last bit, straight from the weights; unless gains or learning are of one's own."""
         mine, c = type(self), self.catalog
-        if c.own is not None or mine.gains is not LinearPolicy.gains or mine.learn is not LinearPolicy.learn:
+        own = mine.gains is not LinearPolicy.gains or mine.learn is not LinearPolicy.learn
+        if own or c.own is not None or self.forgetting is not None:
             super().learn_now(state, lists, clicks)
             return
         assert isinstance(state, LinearState)
         kind = c.kind if self.features == "gains" else index.FIXED
-        rule, precision = EXAMINED[self.examined], self.sigma**-2
+        rule, precision, positions, factor = (
+            EXAMINED[self.examined],
+            self.sigma**-2,
+            self.positions,
+            np.ones(state.users),
+        )
         M, B = state.arrays["M"], state.arrays["B"]
 
         def observe(users: slice) -> None:
-            learn.observe(kind, c.sparse, lists[users], clicks[users], rule, precision, M[users], B[users])
+            learn.observe(
+                kind,
+                c.sparse,
+                lists[users],
+                clicks[users],
+                rule,
+                precision,
+                positions,
+                factor[users],
+                M[users],
+                B[users],
+            )
             state.refresh(users)
 
         by_parts(observe, state.users, self.threads)
@@ -219,70 +311,3 @@ class LinearPolicy(Policy):
         if self.horizon is None:
             raise ValueError(f"horizon of {self.name} must be given for alpha='theory', got None")
         return self.horizon
-
-
-class CascadeLSB(LinearPolicy):
-    """Maximises the probability of a click on a diverse list, under the diverse cascade model. Algorithm 1.
-
-    See :class:`LinearPolicy` for parameters, departures and cost. alpha="theory" is Theorem 2's lowest.
-
-    Examples
-    --------
-    >>> import thali
-    >>> catalog = thali.Catalog([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5]])
-    >>> policy = thali.CascadeLSB(catalog, K=2)
-    >>> state = policy.init(users=1)
-    >>> lists = policy.recommend(state)
-    >>> policy.update(state, lists, [[False, True]])
-    >>> lists, policy.estimate(state).round(2)
-    (array([[0, 2]]), array([[0.  , 1.92]]))
-
-    """
-
-    features = "gains"
-    examined = "first-click"
-
-
-class LSBGreedy(LinearPolicy):
-    """Maximises the expected number of clicks on a diverse list, if every position is examined (Yue and Guestrin 2011).
-
-    Learns from all positions, so on people who leave after a click it underrates what stands lower.
-    See :class:`LinearPolicy`. alpha="theory" is (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, for each user at each step;
-    it needs no horizon. delta: δ in (0, 1].
-    """
-
-    features = "gains"
-    examined = "all"
-
-    def __init__(self, catalog: Catalog, K: int, *, delta: float = 0.05, **settings: Any) -> None:
-        self.delta = checks.number(f"delta of {self.name}", delta, low=0.0, strict=True, high=1.0)
-        super().__init__(catalog, K, **settings)
-
-    def theoretical_alpha(self, state: State) -> Floats:
-        """The determinant-based width (users,)."""
-        return theory.determinant_optimism(state.logdet, self.sigma, self.delta)
-
-
-class CascadeLinUCB(LinearPolicy):
-    """Maximises the probability of a click where items attract independently of one another (Zong et al. 2016).
-
-    A cascade with features x_e = Δ(e|∅), as the paper sets it for comparison: no diversity.
-    See :class:`LinearPolicy`. alpha="theory" is Theorem 2's with 2·log(nK) in place of 2·log n.
-
-    Departs from its paper: indices are capped at 1 only if ``capped``; at theoretical α the cap makes every item tie.
-    """
-
-    features = "items"
-    examined = "first-click"
-
-    def __init__(self, catalog: Catalog, K: int, *, capped: bool = False, **settings: Any) -> None:
-        if not isinstance(capped, bool):
-            raise TypeError(f"capped of {self.name} must be True or False, got {capped!r}")
-        self.cap = 1.0 if capped else inf
-        super().__init__(catalog, K, **settings)
-
-    def theoretical_alpha(self, state: State) -> Floats:
-        """α of Zong et al. for this horizon (users,)."""
-        n = self._horizon()
-        alpha = theory.optimism(self.catalog.d, self.K, n, self.sigma, delta=1.0 / (n * self.K))
-        return np.full(state.users, alpha)

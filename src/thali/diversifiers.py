@@ -1,0 +1,124 @@
+"""Diversifiers: ways to build a list from relevance and similarity, for known or learned relevance.
+
+They are builders (:class:`thali.lists.Builder`): ``thali.CascadeLinUCB(catalog, K, build=MMR())`` diversifies what is
+learned, ``thali.Oracle(catalog, K, theta=theta, build=MMR())`` what is known. The relevance of an item is its index
+alone, x·θ̄ + α·sqrt(xᵀM⁻¹x) with x = Δ(e|∅); the similarity of two is the cosine of their weights w̄.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from thali import checks
+from thali.candidates import ALL, Choice
+from thali.catalog import Catalog
+from thali.kernels import diversify, index
+from thali.types import Floats, Integers
+
+
+def relevance(catalog: Catalog, estimate: Floats, inverse: Floats, alpha: float, cap: float = inf) -> Floats:
+    """The index of every item alone (L,), at most cap, for one user. Cost: O(L·s²)."""
+    out = np.empty(catalog.L)
+    if catalog.own is None:
+        diversify.relevance(catalog.sparse, estimate, inverse, alpha, out)
+    else:
+        index.values(catalog.all_gains(np.zeros(0, dtype=np.int64)), estimate, inverse, alpha, out)
+    return np.minimum(out, cap)
+
+
+class MMR:
+    """Maximal marginal relevance (Carbonell and Goldstein 1998): relevant, and unlike what is in the list already.
+
+    Position by position the item of largest λ·rel(e) - (1-λ)·max_{s∈S} sim(e, s). Its paper leaves the scales of the
+    two open: relevance is divided by its largest absolute value among the items to choose from. λ = 1 is plain
+    relevance.
+
+    trade_off: λ in [0, 1]; 0.5 by default. Cost: O(K·L·s) a list.
+
+    Examples
+    --------
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.4, 0.0], [0.0, 0.3]])
+    >>> for trade_off in (1.0, 0.5):
+    ...     oracle = thali.Oracle(catalog, K=2, theta=[0.6, 0.4], build=thali.MMR(trade_off))
+    ...     print(oracle.recommend(oracle.init(1)))
+    [[0 1]]
+    [[0 2]]
+
+    """
+
+    def __init__(self, trade_off: float = 0.5) -> None:
+        self.trade_off = checks.number("trade_off of MMR", trade_off, low=0.0, high=1.0)
+
+    def __call__(
+        self,
+        catalog: Catalog,
+        estimate: Floats,
+        inverse: Floats,
+        alpha: Floats,
+        *,
+        K: int,
+        features: str = "items",
+        cap: float = inf,
+        choice: Choice = ALL,
+    ) -> Integers:
+        """Lists (users, K), as :class:`thali.lists.Builder` has it."""
+        out, norm = np.empty((len(estimate), K), dtype=np.int64), np.empty(catalog.L)
+        diversify.norms(catalog.sparse, norm)
+        for user in range(len(estimate)):
+            worth = relevance(catalog, estimate[user], inverse[user % len(inverse)], float(alpha[user]), cap)
+            shut = choice.shut(user, catalog.present)
+            diversify.mmr(catalog.sparse, catalog.d, norm, worth, shut, self.trade_off, out[user])
+        return out
+
+
+class DivRank:
+    """DivRank (Mei et al. 2010): where a walk over similar items ends up that favours what it has visited before.
+
+    Items are ranked by the stationary distribution of a vertex-reinforced random walk: rich nodes take from those like
+    them, so that the top holds one of a kind. The prior is the relevance, where positive. The pointwise form of its
+    paper, in which visits are taken to be in proportion to the distribution.
+
+    Departs from its paper: the graph is that of the ``pool`` most relevant items, as is usual for a second stage, with
+    cosines as weights.
+
+    damping: λ in [0, 1), 0.9 as there. link: the share of a step that leaves an item (α there), in [0, 1], 0.25 as
+    there. pool: at least K. Cost: O(L·s² + rounds·pool·d) a list, up to 100 rounds.
+    """
+
+    def __init__(self, damping: float = 0.9, link: float = 0.25, pool: int = 100) -> None:
+        self.damping = checks.number("damping of DivRank", damping, low=0.0, high=1.0 - 1e-6)
+        self.link = checks.number("link of DivRank", link, low=0.0, high=1.0)
+        self.pool = checks.integer("pool of DivRank", pool, low=1)
+
+    def __call__(
+        self,
+        catalog: Catalog,
+        estimate: Floats,
+        inverse: Floats,
+        alpha: Floats,
+        *,
+        K: int,
+        features: str = "items",
+        cap: float = inf,
+        choice: Choice = ALL,
+    ) -> Integers:
+        """Lists (users, K), as :class:`thali.lists.Builder` has it."""
+        out = np.empty((len(estimate), K), dtype=np.int64)
+        for user in range(len(estimate)):
+            worth = relevance(catalog, estimate[user], inverse[user % len(inverse)], float(alpha[user]), cap)
+            open_to = np.flatnonzero(~choice.shut(user, catalog.present))
+            best = np.argsort(-worth[open_to], kind="stable")[: max(K, self.pool)]
+            chosen = np.sort(open_to[best])
+            W = catalog.csr[chosen].toarray()
+            length = np.linalg.norm(W, axis=1, keepdims=True)
+            W /= np.where(length > 0.0, length, 1.0)
+            prior = np.maximum(worth[chosen], 0.0)
+            total = prior.sum()
+            prior = prior / total if total > 0.0 else np.full(chosen.size, 1.0 / chosen.size)
+            rank = np.empty(chosen.size)
+            diversify.divrank(W, prior, self.damping, self.link, 100, 1e-9, rank)
+            out[user] = chosen[np.argsort(-rank, kind="stable")[:K]]
+        return out

@@ -1,0 +1,123 @@
+"""Forgetting, for tastes that change: a part that the linear policies take.
+
+Time is a user's own: the number of lists they had been shown. An impression is learned as of the time it was shown, so
+the order in which feedback arrives does not matter.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from thali import checks
+from thali.kernels import learn, window
+from thali.types import Booleans, Floats, Integers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from thali.policies.linear import LinearState
+
+
+class Forgetting(ABC):
+    """How old impressions lose their say."""
+
+    @abstractmethod
+    def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
+        """What it keeps in a state beside M and B, users first."""
+
+    @abstractmethod
+    def learn(
+        self,
+        state: LinearState,
+        gains: Floats,
+        clicks: Booleans,
+        number: Integers,
+        rule: int,
+        precision: float,
+        positions: Floats,
+    ) -> None:
+        """Learn each user's impression of this number (users,) into M and B, and forget; M⁻¹ is left to the caller."""
+
+
+class Discount(Forgetting):
+    """An impression counts γ^age, age in impressions of the user: M = I + σ⁻²Σ γ^age·xxᵀ, B = Σ γ^age·x·click.
+
+    As in D-LinUCB (Russac et al. 2019), but that the identity does not fade. Memory: 8 bytes a user.
+    """
+
+    def __init__(self, gamma: float, owner: str) -> None:
+        self.gamma = checks.number(f"discount of {owner}", gamma, low=0.0, strict=True, high=1.0)
+
+    def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
+        """Clock: how many impressions each user has had."""
+        return {"clock": np.zeros(users, dtype=np.int64)}
+
+    def learn(
+        self,
+        state: LinearState,
+        gains: Floats,
+        clicks: Booleans,
+        number: Integers,
+        rule: int,
+        precision: float,
+        positions: Floats,
+    ) -> None:
+        """All that was learned ages by the impressions since; this one counts by its own age."""
+        clock = state.arrays["clock"]
+        now = np.maximum(clock, number + 1)
+        learn.fade(state.M, state.B, self.gamma ** (now - clock).astype(np.float64))
+        age = (now - 1 - number).astype(np.float64)
+        learn.accumulate(state.M, state.B, gains, clicks, rule, precision, positions, self.gamma**age)
+        clock[:] = now
+
+
+class Window(Forgetting):
+    """Only a user's last W impressions count, which are kept: W·(8Kd + K + 8) bytes a user.
+
+    As in SW-LinUCB (Cheung et al. 2019). For the library: a service would have to store them.
+    """
+
+    def __init__(self, size: int, owner: str) -> None:
+        self.size = checks.integer(f"window of {owner}", size, low=1)
+
+    def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
+        """Clock, and the window: when, kept_gains and kept_clicks (users, W, ...)."""
+        return {
+            "clock": np.zeros(users, dtype=np.int64),
+            "when": np.full((users, self.size), -1, dtype=np.int64),
+            "kept_gains": np.zeros((users, self.size, K, d)),
+            "kept_clicks": np.zeros((users, self.size, K), dtype=np.bool_),
+        }
+
+    def learn(
+        self,
+        state: LinearState,
+        gains: Floats,
+        clicks: Booleans,
+        number: Integers,
+        rule: int,
+        precision: float,
+        positions: Floats,
+    ) -> None:
+        """The new one comes in, and what is older than the window goes out."""
+        twice = np.flatnonzero(state.when[np.arange(state.users), number % self.size] == number)
+        if twice.size:
+            user = int(twice[0])
+            raise ValueError(f"shown_at must not have been learned before, got {number[user]} again for user {user}")
+        window.slide(
+            state.M,
+            state.B,
+            gains,
+            clicks,
+            rule,
+            precision,
+            positions,
+            number,
+            state.clock,
+            state.when,
+            state.kept_gains,
+            state.kept_clicks,
+        )

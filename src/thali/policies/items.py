@@ -1,0 +1,188 @@
+"""Policies that learn each item's attraction alone, by counting: no topics, no generalisation.
+
+One family: how positions count as examined, and which number of an item's counts decides.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+
+from thali import checks
+from thali.candidates import ALL, Choice
+from thali.catalog import Catalog
+from thali.kernels import klucb, learn, ranks
+from thali.policies.base import Policy
+from thali.policies.state import State
+from thali.threads import by_parts
+from thali.types import Booleans, Floats, Integers
+
+
+class ItemPolicy(Policy):
+    """Lists of the K items of largest index, which is a function of how often each was examined and clicked.
+
+    Symbols: T_e examinations of item e, ŵ_e its share of clicks among them, t the number of updates + 1. A position
+    counts as examined up to the first click, or up to the last (``rule``), all K if there is none.
+
+    Departs from the papers: no initial round over the items, those never examined come first; ties go to the lowest
+    item. Cost a user: O(L) to recommend, O(K) to learn; 16 bytes an item.
+    """
+
+    rule: ClassVar[int] = learn.FIRST_CLICK
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the counts depend on."""
+        return {"items": self.catalog.items_digest}
+
+    def start(self, users: int) -> State:
+        """Nothing shown, nothing clicked."""
+        counts = (users, self.catalog.L)
+        return self.new_state(
+            shown=np.zeros(counts, dtype=np.int64),
+            clicked=np.zeros(counts, dtype=np.int64),
+            updates=np.zeros(users, dtype=np.int64),
+        )
+
+    @abstractmethod
+    def rank(
+        self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
+    ) -> None:
+        """The lists of some of the users into out; items, start: what each may be shown, None for everything."""
+
+    def choose(self, state: State, rng: Any) -> Integers:
+        """The K largest indices."""
+        return self.choose_among(state, rng, ALL)
+
+    def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
+        """The same, from what each user may be shown."""
+        out = np.empty((state.users, self.K), dtype=np.int64)
+        items, start = choice.open_items(state.users, self.catalog)
+
+        def choose(users: slice) -> None:
+            part = start if start is None or start.size == 2 else start[users.start : users.stop + 1]
+            self.rank(state, users, rng, out[users], items, part)
+
+        by_parts(choose, state.users, self.threads)
+        return out
+
+    def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
+        """The same: gains are not used."""
+        self.learn(state, lists, clicks, np.empty(0))
+
+    def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
+        """Count what was examined; gains are not used."""
+        klucb.count(state.shown, state.clicked, lists, clicks, self.rule)
+        state.updates += 1
+
+
+class CascadeKLUCB(ItemPolicy):
+    """Maximises the probability of a click in the cascade model, learning each item's attraction alone.
+
+    Kveton et al. 2015. The index of item e is the largest q with T_e·kl(ŵ_e, q) ≤ f(t), f(t) = log t + 3·log max(1,
+    log t). See :class:`ItemPolicy`; the index is computed once for each pair of counts that may be on the list
+    (:func:`thali.kernels.klucb.kl_lists`).
+
+    Examples
+    --------
+    >>> import thali
+    >>> policy = thali.CascadeKLUCB(thali.Catalog([[0.5], [0.2], [0.4]]), K=2)
+    >>> state = policy.init(users=1)
+    >>> policy.update(state, [[0, 1]], [[False, True]])
+    >>> state.shown, state.clicked
+    (array([[1, 1, 0]]), array([[0, 1, 0]]))
+
+    """
+
+    def rank(
+        self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
+    ) -> None:
+        """By the index of KL-UCB."""
+        klucb.kl_lists(state.shown[users], state.clicked[users], state.updates[users], out, items, start)
+
+
+class DcmKLUCB(CascadeKLUCB):
+    """CascadeKL-UCB for people who click more than once: learns up to the last click.
+
+    dcmKL-UCB of Katariya et al. 2016, for the dependent click model, where a person goes on after a click with a
+    probability that does not grow with the position: then the most attractive items in descending order are best. With
+    at most one click it is CascadeKL-UCB. See :class:`ItemPolicy`.
+    """
+
+    rule = learn.LAST_CLICK
+
+
+class CascadeUCB1(ItemPolicy):
+    """Maximises the probability of a click in the cascade model by the index ŵ_e + sqrt(1.5·log(t - 1)/T_e).
+
+    Kveton et al. 2015, with c_{t-1} as there. See :class:`ItemPolicy`. capped: indices are at most 1.
+    """
+
+    def __init__(self, catalog: Catalog, K: int, *, capped: bool = False, **settings: Any) -> None:
+        super().__init__(catalog, K, **settings)
+        self.cap = 1.0 if checks.flag(f"capped of {self.name}", capped) else inf
+
+    def rank(
+        self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
+    ) -> None:
+        """By the index of UCB1."""
+        shown, clicked, updates = state.shown[users], state.clicked[users], state.updates[users]
+        ranks.ucb_lists(shown, clicked, updates, 1.5, self.cap, out, items, start)
+
+
+class CombCascade(CascadeUCB1):
+    """Combinatorial cascading UCB (Kveton et al. 2015) for sets of K items and a disjunctive reward: a click on any.
+
+    Its oracle maximises 1 - Π(1 - U_e) over sets, U_e = min(ŵ_e + sqrt(1.5·log(t - 1)/T_e), 1): the K largest. So it is
+    CascadeUCB1 with the cap. Its paper leaves the order within the set open: descending here, capped ones by number.
+    """
+
+    def __init__(self, catalog: Catalog, K: int, **settings: Any) -> None:
+        super().__init__(catalog, K, capped=True, **settings)
+
+
+class CascadeTS(ItemPolicy):
+    """Thompson sampling in the cascade model: the K largest of one draw from Beta(1 + clicks, 1 + misses) an item.
+
+    With a uniform prior, each item alone (Cheung et al. 2019, Hüyük and Tekin 2019). See :class:`ItemPolicy`, but that
+    items never examined are drawn like others. Cost: L draws a list, some 0.1 µs each or more.
+    """
+
+    samples = True
+
+    def rank(
+        self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
+    ) -> None:
+        """By the draws."""
+        hits, misses = state.clicked[users] + 1, state.shown[users] - state.clicked[users] + 1
+        drawn = [g.beta(a, b) for g, a, b in zip(rng[users], hits, misses, strict=True)]
+        ranks.top_lists(np.stack(drawn), out, items, start)
+
+
+class PIE(ItemPolicy):
+    """Parsimonious item exploration (Combes et al. 2015): the K best so far, and at one place, sometimes, another.
+
+    The leaders are the K items of largest ŵ_e (0 if never examined). If some items outside have a KL-UCB index, with
+    f(t) = log t + 4·log log t, of at least the last leader's ŵ, then with probability 1/2 one of them, drawn uniformly,
+    is shown at position ``place`` and the last leader is left out.
+
+    Its paper chooses the place by how the reward falls with the position. For the probability of a click all places
+    cost the same and the first is examined most, so place is 0 by default (PIE(1) there). See :class:`ItemPolicy`.
+    """
+
+    samples = True
+
+    def __init__(self, catalog: Catalog, K: int, *, place: int = 0, **settings: Any) -> None:
+        super().__init__(catalog, K, **settings)
+        self.place = checks.integer(f"place of {self.name}", place, low=0, high=self.K - 1)
+
+    def rank(
+        self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
+    ) -> None:
+        """The leaders, and perhaps one more."""
+        luck = np.stack([generator.random(2) for generator in rng[users]])
+        shown, clicked, updates = state.shown[users], state.clicked[users], state.updates[users]
+        ranks.pie_lists(shown, clicked, updates, luck, self.place, out, items, start)
