@@ -14,8 +14,11 @@ import numpy as np
 from thali import checks
 from thali.candidates import ALL, Choice
 from thali.catalog import Catalog
-from thali.kernels import diversify, index
+from thali.kernels import diversify, index, ranks
 from thali.types import Floats, Integers
+
+# DivRank's walk has settled when nothing moves by more than this.
+TOLERANCE = 1e-9
 
 
 def relevance(catalog: Catalog, estimate: Floats, inverse: Floats, alpha: float, cap: float = inf) -> Floats:
@@ -35,7 +38,8 @@ class MMR:
     two open: relevance is divided by its largest absolute value among the items to choose from. λ = 1 is plain
     relevance.
 
-    trade_off: λ in [0, 1]; 0.5 by default. Cost: O(K·L·s) a list.
+    trade_off: λ in [0, 1]; 0.5 by default. Cost: O(K·L) a list,
+    at worst O(K·L·s).
 
     Examples
     --------
@@ -82,16 +86,17 @@ class DivRank:
     paper, in which visits are taken to be in proportion to the distribution.
 
     Departs from its paper: the graph is that of the ``pool`` most relevant items, as is usual for a second stage, with
-    cosines as weights.
+    cosines as weights; the walk, which settles slowly, is left after so many rounds.
 
     damping: λ in [0, 1), 0.9 as there. link: the share of a step that leaves an item (α there), in [0, 1], 0.25 as
-    there. pool: at least K. Cost: O(L·s² + rounds·pool·d) a list, up to 100 rounds.
+    there. pool: K or more. rounds: at most. Cost: O(L·s² + rounds·pool·s) a list.
     """
 
-    def __init__(self, damping: float = 0.9, link: float = 0.25, pool: int = 100) -> None:
+    def __init__(self, damping: float = 0.9, link: float = 0.25, pool: int = 50, rounds: int = 200) -> None:
         self.damping = checks.number("damping of DivRank", damping, low=0.0, high=1.0 - 1e-6)
         self.link = checks.number("link of DivRank", link, low=0.0, high=1.0)
         self.pool = checks.integer("pool of DivRank", pool, low=1)
+        self.rounds = checks.integer("rounds of DivRank", rounds, low=1)
 
     def __call__(
         self,
@@ -106,19 +111,23 @@ class DivRank:
         choice: Choice = ALL,
     ) -> Integers:
         """Lists (users, K), as :class:`thali.lists.Builder` has it."""
+        size = min(max(K, self.pool), len(catalog))
         out = np.empty((len(estimate), K), dtype=np.int64)
+        pool, rank = np.empty((1, size), dtype=np.int64), np.empty(size)
         for user in range(len(estimate)):
             worth = relevance(catalog, estimate[user], inverse[user % len(inverse)], float(alpha[user]), cap)
-            open_to = np.flatnonzero(~choice.shut(user, catalog.present))
-            best = np.argsort(-worth[open_to], kind="stable")[: max(K, self.pool)]
-            chosen = np.sort(open_to[best])
-            W = catalog.csr[chosen].toarray()
-            length = np.linalg.norm(W, axis=1, keepdims=True)
-            W /= np.where(length > 0.0, length, 1.0)
+            open_to = None if choice is ALL and len(catalog) == catalog.L else ~choice.shut(user, catalog.present)
+            if open_to is not None:
+                size = min(max(K, self.pool), int(open_to.sum()))
+                worth = np.where(open_to, worth, -inf)
+            ranks.top_lists(worth[None], pool[:, :size])
+            chosen = np.sort(pool[0, :size])
             prior = np.maximum(worth[chosen], 0.0)
             total = prior.sum()
-            prior = prior / total if total > 0.0 else np.full(chosen.size, 1.0 / chosen.size)
-            rank = np.empty(chosen.size)
-            diversify.divrank(W, prior, self.damping, self.link, 100, 1e-9, rank)
-            out[user] = chosen[np.argsort(-rank, kind="stable")[:K]]
+            prior = prior / total if total > 0.0 else np.full(size, 1.0 / size)
+            part = rank[:size]
+            diversify.divrank(
+                catalog.sparse, chosen, catalog.d, prior, self.damping, self.link, self.rounds, TOLERANCE, part
+            )
+            out[user] = chosen[np.argsort(-part, kind="stable")[:K]]
         return out

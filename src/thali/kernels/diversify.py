@@ -5,7 +5,7 @@ from math import sqrt
 import numpy as np
 
 from thali.kernels.index import FIXED, terms, value
-from thali.kernels.jit import kernel
+from thali.kernels.jit import inlined, kernel
 
 
 @kernel
@@ -33,88 +33,99 @@ def mmr(items, d, norm, worth, shut, trade_off, out):
     """Position by position the item of largest λ·rel(e) - (1-λ)·m·max_{s in the list} cos(w̄_e, w̄_s); into out (K,).
 
     worth (L,) is rel, m the largest |rel| among the items to choose from, so that both terms have one scale; λ =
-    trade_off. An item without topics is like no other. shut (L,) is written to. Ties go to the lowest item.
-    Cost: O(K·L·s).
+    trade_off. An item without topics is like no other. shut (L,) are not to be shown. Ties go to the lowest item.
+
+    A score only falls as the list grows, so that an item is compared with the rest of the list only as long as it could
+    still win. Cost: O(K·L), at worst O(K·L·s).
     """
     L, K = worth.size, out.size
-    closest, dense = np.zeros(L), np.zeros(d)
+    listed = np.zeros((K, d))
+    score, seen = np.empty(L), np.zeros(L, dtype=np.int64)  # the score against the first so many of the list
+    closest = np.zeros(L)
     scale = 0.0
     for e in range(L):
+        score[e] = -np.inf if shut[e] else trade_off * worth[e]
         if not shut[e]:
             scale = max(scale, abs(worth[e]))
     for k in range(K):
         best, most = -1, -np.inf
         for e in range(L):
-            if not shut[e]:
-                score = trade_off * worth[e] - (1.0 - trade_off) * scale * closest[e]
-                if score > most or best < 0:
-                    best, most = e, score
-        out[k] = best
-        shut[best] = True
-        for a in range(items.begin[best], items.end[best]):
-            dense[items.topics[a]] = items.weights[a]
-        for e in range(L):
-            if not shut[e]:
-                total = 0.0
+            while seen[e] < k and score[e] > most:
+                cosine, other = 0.0, listed[seen[e]]
                 for a in range(items.begin[e], items.end[e]):
-                    total += items.weights[a] * dense[items.topics[a]]
-                if total > 0.0:
-                    closest[e] = max(closest[e], total / (norm[e] * norm[best]))
+                    cosine += items.weights[a] * other[items.topics[a]]
+                seen[e] += 1
+                if cosine > closest[e] * norm[e]:
+                    closest[e] = cosine / norm[e]
+                    score[e] = trade_off * worth[e] - (1.0 - trade_off) * scale * closest[e]
+            if score[e] > most:
+                best, most = e, score[e]
+        out[k] = best
+        score[best] = -np.inf
         for a in range(items.begin[best], items.end[best]):
-            dense[items.topics[a]] = 0.0
+            listed[k, items.topics[a]] = items.weights[a] / norm[best]
 
 
 @kernel
-def divrank(W, prior, damping, link, rounds, tolerance, out):
-    """The stationary distribution of a walk that favours what it has visited, over m items; into out (m,).
+def divrank(items, chosen, d, prior, damping, link, rounds, tolerance, out):
+    """The stationary distribution of a walk that favours what it has visited, over m chosen items; into out (m,).
 
-    W (m, d): rows of length 1, or 0. From u the walk goes to v with probability (1-λ)·prior_v + λ·p0(u,v)·N_v/D_u,
-    D_u = Σ_v p0(u,v)·N_v, where p0(u,v) = link·cos(u,v)/deg(u) for v ≠ u and p0(u,u) = 1 - link (1 where u is like no
-    other), λ = damping, and N_v, the visits of v, are taken to be in proportion to the distribution of now. Repeated
-    until no entry moves by more than tolerance, at most rounds times. As cosines are products W·Wᵀ, a round costs
-    O(m·d), not O(m²).
+    From u the walk goes to v with probability (1-λ)·prior_v + λ·p0(u,v)·N_v/D_u, D_u = Σ_v p0(u,v)·N_v, where p0(u,v) =
+    link·cos(u,v)/deg(u) for v ≠ u and p0(u,u) = 1 - link (1 where u is like no other), λ = damping, and N_v, the visits
+    of v, are taken to be in proportion to the distribution of now. Repeated until no entry moves by more than
+    tolerance, at most rounds times. As cosines are products of vectors of length 1, sums over all pairs are sums over
+    topics: a round costs O(m·s), not O(m²).
     """
-    m, d = W.shape
-    degree, flow, now = np.empty(m), np.empty(m), prior.copy()
-    total = np.zeros(d)
+    m, size = chosen.size, 0
     for u in range(m):
-        for j in range(d):
-            total[j] += W[u, j]
+        size += items.end[chosen[u]] - items.begin[chosen[u]]
+    start, topic, unit = np.zeros(m + 1, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
     for u in range(m):
-        degree[u], own = 0.0, 0.0
-        for j in range(d):
-            degree[u] += W[u, j] * total[j]
-            own += W[u, j] * W[u, j]
-        degree[u] -= own
+        lo, at = items.begin[chosen[u]], start[u]
+        count = items.end[chosen[u]] - lo
+        start[u + 1] = at + count
+        topic[at : at + count] = items.topics[lo : lo + count]
+        unit[at : at + count] = items.weights[lo : lo + count]
+        unit[at : at + count] /= max(1e-300, sqrt(np.sum(unit[at : at + count] ** 2)))
+    go, stay, share, now = np.zeros(m), np.ones(m), np.ones(m), prior.copy()
+    sums, flow = np.empty(d), np.empty(m)
+    gather(start, topic, unit, share, sums)
+    for u in range(m):
+        degree = along(start, topic, unit, u, sums) - 1.0
+        if degree > 1e-9:
+            go[u], stay[u] = link / degree, 1.0 - link
     for _ in range(rounds):
-        visits = np.zeros(d)  # Σ_v N_v·W_v
-        for v in range(m):
-            for j in range(d):
-                visits[j] += now[v] * W[v, j]
-        gathered = np.zeros(d)  # Σ_u flow_u·W_u, what reaches v ≠ u along cosines
+        gather(start, topic, unit, now, sums)
         for u in range(m):
-            near, own = 0.0, 0.0
-            for j in range(d):
-                near += W[u, j] * visits[j]
-                own += W[u, j] * W[u, j]
-            near -= own * now[u]
-            stay = 1.0 - link if degree[u] > 1e-12 else 1.0
-            go = link / degree[u] if degree[u] > 1e-12 else 0.0
-            reach = go * max(0.0, near) + stay * now[u]
+            near = max(0.0, along(start, topic, unit, u, sums) - now[u])
+            reach = go[u] * near + stay[u] * now[u]
             flow[u] = now[u] / reach if reach > 0.0 else 0.0
-            for j in range(d):
-                gathered[j] += flow[u] * go * W[u, j]
+            share[u] = flow[u] * go[u]
+        gather(start, topic, unit, share, sums)
         moved = 0.0
         for v in range(m):
-            come, own = 0.0, 0.0
-            for j in range(d):
-                come += gathered[j] * W[v, j]
-                own += W[v, j] * W[v, j]
-            stay = 1.0 - link if degree[v] > 1e-12 else 1.0
-            go = link / degree[v] if degree[v] > 1e-12 else 0.0
-            come = max(0.0, come - flow[v] * go * own) + flow[v] * stay
+            come = max(0.0, along(start, topic, unit, v, sums) - share[v]) + flow[v] * stay[v]
             out[v] = (1.0 - damping) * prior[v] + damping * now[v] * come
             moved = max(moved, abs(out[v] - now[v]))
         now[:] = out
         if moved <= tolerance:
             break
+
+
+@inlined
+def gather(start, topic, unit, share, out):
+    """Σ_v share_v·v over unit vectors v, into out (d,)."""
+    for j in range(out.size):
+        out[j] = 0.0
+    for v in range(share.size):
+        for a in range(start[v], start[v + 1]):
+            out[topic[a]] += share[v] * unit[a]
+
+
+@inlined
+def along(start, topic, unit, u, vector):
+    """⟨u, vector⟩ for unit vector number u."""
+    total = 0.0
+    for a in range(start[u], start[u + 1]):
+        total += unit[a] * vector[topic[a]]
+    return total
