@@ -1,6 +1,6 @@
-"""Everything about speed: tables and the picture in docs/performance.md, measured on this machine.
+"""Everything about speed: tables and the picture in docs/performance.md and docs/policies.md, measured here.
 
-make bench takes several minutes and writes them into the page; what is between its markers is written by this script.
+make bench takes several minutes and writes them into the pages; what is between markers is written by this script.
 --only NAME measures one part and prints it. It holds BLAS to one thread, so run it by make.
 """
 
@@ -21,6 +21,7 @@ import speed
 import thali
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+PAGES = {"policies": PAGE.with_name("policies.md")}
 SEVERAL = "µs a user-step, median (lower to upper quartile)"
 
 
@@ -264,8 +265,29 @@ def threads() -> str:
     return table(f"{users} users a call | µs a list | lists a second | times threads=1", rows)
 
 
+def policies() -> str:
+    """A step of every policy, people included: 50 users a batch, steps 101 to 300."""
+    here = cases.data_folder() is not None
+    rng = np.random.default_rng(0)
+    case = (cases.movielens(18, users=50) if here else lambda rng: cases.like_movielens(rng, users=50))(rng)
+    rows = []
+    for name, make in thali.POLICIES.items():
+        policy = make(case.catalog, 12)
+        state = thali.simulate(policy, case.model, steps=100, seed=0).state
+        taken = []
+        for seed in range(1, 11):
+            begin = time.perf_counter()
+            state = thali.simulate(policy, case.model, steps=20, seed=seed, state=state, points=1).state
+            taken.append((time.perf_counter() - begin) / 20 / case.model.users)
+        size = sum(array.nbytes for array in policy.init(1).arrays.values())
+        rows.append((f"`{name}`", spread(np.array(taken), 1, 1e6), f"{size:,}"))
+        print(*rows[-1], sep=" | ", flush=True)
+    data = "MovieLens 1M" if here else "MovieLens-like weights"
+    return table(f"{data}, L=1000, d=18, K=12 | {SEVERAL} | bytes of state a user", rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (steps, large, growth, dense, kl_ucb, index, candidates, threads)
+    part.__name__: part for part in (steps, large, growth, dense, kl_ucb, index, candidates, threads, policies)
 }
 
 
@@ -281,8 +303,9 @@ def main() -> None:
     for name, part in PARTS.items() if only is None else [(only, PARTS[only])]:
         print(f"\n{name}: {part.__doc__}", flush=True)
         found = part()
-        before, rest = PAGE.read_text().split(f"<!-- {name} -->\n")
-        PAGE.write_text(f"{before}<!-- {name} -->\n{found}\n{rest[rest.index('<!-- end -->') :]}")
+        page = PAGES.get(name, PAGE)
+        before, rest = page.read_text().split(f"<!-- {name} -->\n")
+        page.write_text(f"{before}<!-- {name} -->\n{found}\n{rest[rest.index('<!-- end -->') :]}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""How much optimism by default? Final regret of CascadeLSB for a range of α·σ, on the paper's synthetic problem and on
-generated ones, with the share of people on whom it is stuck on a worse list.
+"""How much optimism by default, and how much noise for sampling? Final regret of CascadeLSB for a range of α·σ, and by
+Thompson sampling for a range of σ, on the paper's synthetic problem and on generated ones, with the share of people on
+whom it is stuck on a worse list.
 
-make alpha prints the tables in docs/decisions.md, in about an hour on one core; --users 4 --steps 2000 is a look.
+make alpha prints the tables in docs/decisions.md, in over an hour on one core; --users 4 --steps 2000 is a look.
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from thali.policies.linear import DEFAULT_OPTIMISM
 
 OPTIMISM: tuple[float | str, ...] = (0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 4.0, "theory")
 SIGMAS = (0.03, 0.1, 0.3, 1.0)
+NOISE = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
 SIZES = (
     (100, 3, 2, 0.5),
     (100, 5, 4, 0.5),
@@ -27,14 +30,19 @@ SIZES = (
 )
 
 
-def measure(draws: list[Problem], optimism: float | str, sigma: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def optimism_of(optimism: float | str, sigma: float, steps: int) -> dict[str, Any]:
+    """Settings of a policy that is optimistic by α·σ."""
+    alpha = optimism if isinstance(optimism, str) else optimism / sigma
+    return {"sigma": sigma, "alpha": alpha, "horizon": steps}
+
+
+def measure(draws: list[Problem], steps: int, settings: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Of all people of all draws of a problem: final regret, and whether they are stuck: over the last half the list
     never changes, and it loses over 1% of the best list's clicks.
     """
     regret, stuck = [], []
     for seed, problem in enumerate(draws):
-        alpha = optimism if isinstance(optimism, str) else optimism / sigma
-        policy = thali.CascadeLSB(problem.catalog, problem.K, sigma=sigma, alpha=alpha, horizon=steps)
+        policy = thali.CascadeLSB(problem.catalog, problem.K, **settings)
         run = thali.simulate(policy, problem.model, steps=steps, seed=seed, points=100)
         regret.append(run.regret[:, -1])
         still = (run.lists[:, 50:] == run.lists[:, -1:]).all(axis=(1, 2))
@@ -50,13 +58,25 @@ def row(name: str, cells: list[str]) -> None:
 def by_optimism(problems: list[list[Problem]], steps: int) -> None:
     """The first table: which α·σ."""
     print(f"Mean final regret after {steps} steps at σ=0.1, ± standard error (share of people stuck)\n")
-    row("problem", [f"α·σ = {a}" if a != "theory" else "theory" for a in OPTIMISM])
-    row("---", ["---"] * len(OPTIMISM))
-    regret = np.empty((len(problems), len(OPTIMISM)))
+    heads = [f"α·σ = {a}" if a != "theory" else "theory" for a in OPTIMISM]
+    compare(problems, steps, dict(zip(heads, [optimism_of(a, 0.1, steps) for a in OPTIMISM], strict=True)))
+
+
+def by_noise(problems: list[list[Problem]], steps: int) -> None:
+    """The third table: which σ for sampling."""
+    print(f"\nSampling: mean final regret after {steps} steps, ± standard error (share of people stuck)\n")
+    compare(problems, steps, {f"σ = {sigma}": {"explore": "sampling", "sigma": sigma} for sigma in NOISE})
+
+
+def compare(problems: list[list[Problem]], steps: int, columns: dict[str, dict[str, Any]]) -> None:
+    """A table of settings on problems, and how each setting compares with the best of a row."""
+    row("problem", list(columns))
+    row("---", ["---"] * len(columns))
+    regret = np.empty((len(problems), len(columns)))
     for i, draws in enumerate(problems):
         cells = []
-        for j, optimism in enumerate(OPTIMISM):
-            final, stuck = measure(draws, optimism, 0.1, steps)
+        for j, settings in enumerate(columns.values()):
+            final, stuck = measure(draws, steps, settings)
             regret[i, j] = final.mean()
             cells.append(f"{final.mean():.3g} ± {standard_error(final):.2g} ({stuck.mean():.0%})")
         row(draws[0].name, cells)
@@ -71,7 +91,7 @@ def by_sigma(problems: list[list[Problem]], steps: int) -> None:
     row("problem", [f"σ = {sigma}" for sigma in SIGMAS])
     row("---", ["---"] * len(SIGMAS))
     for draws in problems:
-        finals = [measure(draws[:1], DEFAULT_OPTIMISM, sigma, steps)[0] for sigma in SIGMAS]
+        finals = [measure(draws[:1], steps, optimism_of(DEFAULT_OPTIMISM, sigma, steps))[0] for sigma in SIGMAS]
         row(draws[0].name, [f"{final.mean():.3g} ± {standard_error(final):.2g}" for final in finals])
 
 
@@ -81,15 +101,14 @@ def main() -> None:
     options.add_argument("--users", type=int, default=25, help="people on each draw of a problem")
     options.add_argument("--draws", type=int, default=4, help="draws of each problem: its weights, people and luck")
     options.add_argument("--steps", type=int, default=20_000)
-    options.add_argument("--table", choices=("optimism", "sigma", "both"), default="both")
+    options.add_argument("--table", choices=("optimism", "sigma", "noise", "all"), default="all")
     given = options.parse_args()
     problems = [[synthetic(given.users) for _ in range(given.draws)]]
     for L, d, K, top in SIZES:
         problems.append([generated(L, d, K, top=top, users=given.users, seed=seed) for seed in range(given.draws)])
-    if given.table != "sigma":
-        by_optimism(problems, given.steps)
-    if given.table != "optimism":
-        by_sigma(problems, given.steps)
+    for name, make in (("optimism", by_optimism), ("sigma", by_sigma), ("noise", by_noise)):
+        if given.table in (name, "all"):
+            make(problems, given.steps)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def theorem_2(users: int) -> None:
                 policy = thali.CascadeLSB(problem.catalog, K, sigma=sigma, alpha="theory", horizon=n)
                 run = thali.simulate(policy, problem.model, steps=n, seed=2, points=2)
                 scaled, bounds = [], []
-                for user, theta in enumerate(problem.model.theta):
+                for user, theta in enumerate(problem.theta):
                     one = thali.DiverseCascade(problem.catalog, theta[None])
                     best = one.click_probability(thali.optimal_list(problem.catalog, theta, K)[None])[0]
                     c_max = float(theory.largest_click_probability(problem.catalog, theta[None])[0])
@@ -64,7 +64,7 @@ def telling(users: int) -> None:
     print("\nFirst n = 1, 2, 4, ... at which Theorem 2's bound is below n·f(A*), the largest regret there can be\n")
     print("| problem | σ = 0.1 | σ = 1 |\n|---|---|---|")
     for problem in (synthetic(users), generated(30, 4, 3, top=0.5, users=users, seed=1)):
-        theta, d, K = problem.model.theta[0], problem.catalog.d, problem.K
+        theta, d, K = problem.theta[0], problem.catalog.d, problem.K
         best = problem.model.click_probability(problem.model.best_lists(K))[0]
         gamma = theory.approximation_ratio(K, float(theory.largest_click_probability(problem.catalog, theta[None])[0]))
         cells = []
@@ -103,7 +103,7 @@ def optimistic(users: int, steps: int) -> None:
             alpha = optimism if isinstance(optimism, str) else optimism / 0.1
             policy = thali.CascadeLSB(problem.catalog, K, alpha=alpha, horizon=steps)
             ratios = follow(problem, policy, steps, seed=4, look=10).ratios
-            c_max = theory.largest_click_probability(problem.catalog, problem.model.theta)
+            c_max = theory.largest_click_probability(problem.catalog, problem.theta)
             gammas = np.tile([theory.approximation_ratio(K, float(c)) for c in c_max], steps // 10)
             ratio, held = np.array(ratios).T
             below = ratio < gammas - 1e-9

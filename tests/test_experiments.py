@@ -103,7 +103,7 @@ def test_a_problem_is_the_papers_split(data):
     assert (found.catalog.dense != found.model.catalog.dense).any(), "learner and people from different halves"
     # Each person's θ* is of their own attractions, whichever half they are in.
     theta = dict(zip(map(str, everyone.users), thali.preferences(everyone), strict=True))
-    for name, row in zip(found.people, found.model.theta, strict=True):
+    for name, row in zip(found.people, found.theta, strict=True):
         assert row == pytest.approx(theta[name])
     tuned = problem(replace(SMALL, people="train"), 1, seed=0, data=data)
     test_half = set(everyone.users) - set(_train_half(everyone, 1))

@@ -54,7 +54,7 @@ def test_theorem_2_and_its_lemmas_hold_in_runs(problem, sigma):
     policy = thali.CascadeLSB(problem.catalog, K, sigma=sigma, alpha="theory", horizon=n)
     run = thali.simulate(policy, problem.model, steps=n, seed=1)
     alpha = theory.optimism(d, K, n, sigma)
-    for user, theta in enumerate(problem.model.theta):
+    for user, theta in enumerate(problem.theta):
         one = thali.DiverseCascade(problem.catalog, theta[None])
         best = one.click_probability(thali.optimal_list(problem.catalog, theta, K)[None])[0]
         gamma = theory.approximation_ratio(K, theory.largest_click_probability(problem.catalog, theta[None])[0])
@@ -65,7 +65,7 @@ def test_theorem_2_and_its_lemmas_hold_in_runs(problem, sigma):
     assert (widths.summed <= theory.width_sum_bound(d, K, n, sigma)).all()
     assert (widths.furthest <= alpha).mean() >= 1 - 1 / n
     # The promise for a larger δ: at least 1 - δ of the people, all steps together.
-    tight = theory.optimism(d, K, n, sigma, theta_norm=np.linalg.norm(problem.model.theta, axis=1).max(), delta=0.5)
+    tight = theory.optimism(d, K, n, sigma, theta_norm=np.linalg.norm(problem.theta, axis=1).max(), delta=0.5)
     assert (widths.furthest <= tight).mean() >= 0.5
 
 

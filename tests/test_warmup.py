@@ -31,7 +31,7 @@ doctest.testfile({str(README)!r}, module_relative=False, raise_on_error=True)
 for problem in (synthetic(users=2), generated(30, 4, 3, top=0.5, users=2, seed=0)):
     compare(problem, policies_for(problem, alpha="theory", horizon=20), steps=20)
     compare(problem, policies_for(problem, thali.POLICIES), steps=20)
-    thali.optimal_list(problem.catalog, problem.model.theta[0], problem.K)
+    thali.optimal_list(problem.catalog, problem.theta[0], problem.K)
     thali.greedy_lists(problem.catalog, [[0.1] * problem.catalog.d], problem.K)
 for weights in (problem.catalog.weights, problem.catalog.csr):
     catalog = thali.Catalog(weights, coverage="max")

@@ -106,7 +106,8 @@ def demo(
 @app.command()
 def reproduce(
     groups: Annotated[
-        list[str] | None, typer.Argument(help="Groups or names of 'thali experiments'; all but tuning if none.")
+        list[str] | None,
+        typer.Argument(help="Groups or names of 'thali experiments'; all but tuning and robustness if none."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="At the paper's scale: hours instead of minutes.")] = False,
     at: Annotated[str, typer.Option(help="The optimism: practical, theory, or all that the experiments have.")] = "all",
@@ -125,7 +126,7 @@ def reproduce(
     from thali.experiments.terminal import ledger_table
 
     console = Console()
-    experiments = at_setting(chosen(groups or [group for group in GROUPS if group != "tuning"]), at)
+    experiments = at_setting(chosen(groups or [group for group in GROUPS if group not in ("tuning", "robustness")]), at)
     kept, missing = available(experiments, None if data is None else str(data))
     for reason in missing:
         console.print(f"[yellow]left out[/]: {reason}", soft_wrap=True)
@@ -207,6 +208,50 @@ def sweep(
     for policy in experiment.policies:
         console.print(sweep_table(found, experiment, policy))
     console.print(f"Figure: {draw(found, experiment.name, out / 'figures')}", soft_wrap=True)
+
+
+@app.command()
+def robustness(
+    source: Annotated[str, typer.Argument(help="A data set: movielens, songs-hetrec, yelp-core40, yelp-hin, ...")],
+    full: Annotated[
+        bool, typer.Option("--full", help="50 people and 5,000 steps: an hour instead of minutes.")
+    ] = False,
+    d: Annotated[int, typer.Option(min=1, help="Topics.")] = 18,
+    K: Annotated[int, typer.Option("--K", min=1, help="Items a list.")] = 12,
+    users: Annotated[int | None, typer.Option(min=2, help="People of each kind.")] = None,
+    steps: Annotated[int | None, typer.Option(min=10, help="Lists shown to each person.")] = None,
+    policies: Annotated[str | None, typer.Option(help="Policies, divided by commas; all if none.")] = None,
+    data: Data = None,
+    out: Out = Path("results"),
+    workers: Workers = None,
+    cluster: Cluster = None,
+    seed: Seed = 0,
+) -> None:
+    """Every policy against people who click otherwise: what each loses, how diverse it is, and which is safest."""
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from thali.experiments.robustness import Matrix
+    from thali.experiments.settings import robustness as experiments_on
+    from thali.experiments.sources import check_source
+    from thali.experiments.terminal import robustness_table
+
+    console = Console()
+    named = None if policies is None else tuple(part.strip() for part in policies.split(","))
+    asked = [e if full else e.shrunk() for e in experiments_on(check_source(source), d, K, named)]
+    changed = {"users": users, "steps": steps}
+    asked = [replace(e, **{name: value for name, value in changed.items() if value is not None}) for e in asked]
+    asked = [replace(e, splits=min(e.splits, e.users)) for e in asked]
+    found = _perform(asked, data, out, workers, cluster, seed, console)
+    matrix = Matrix.of(found, source)
+    for line in matrix.told():
+        console.print(line, highlight=False)
+    console.print(robustness_table(matrix))
+    console.print(f"\n{matrix.paragraph()}\n", highlight=False)
+    page = out / f"robustness-{source}.md"
+    page.write_text(matrix.markdown(), encoding="utf-8")
+    console.print(f"Figure: {matrix.draw(out / 'figures')}; tables: {page}", soft_wrap=True)
 
 
 @app.command()

@@ -109,6 +109,13 @@ _UP = "over 1 in every cell"
 _GROWTH = "regret n^p, from what the second half of the run adds over what the second quarter does, has p"
 _LINEAR, _FLAT = f"{_GROWTH} ≥ {measures.LINEAR}", f"{_GROWTH} ≤ {measures.FLAT}"
 _MOST = f"over {measures.MOST:.0%} of the people end on it"
+_POSITIONS = ("RankedUCB1", "RankedKLUCB", "RankedExp3", "IndependentBandits")
+_FORGETFUL = ("CascadeLSB-discount", "CascadeLSB-window")
+
+
+def _is_cascade(name: str) -> bool:
+    return name.endswith(("-diverse-cascade", "movielens-cascade"))
+
 
 #: In the paper's order.
 CLAIMS: tuple[Claim, ...] = (
@@ -486,5 +493,81 @@ CLAIMS: tuple[Claim, ...] = (
         measures.own_best,
         tuple(f"optimism/{group}-d" for group in _ALL_DATA),
         _ONCE,
+    ),
+    Claim(
+        "C45",
+        "8",
+        "Ranked bandits perform poorly in cascade-like models",
+        "their regret is at least twice that of the same index that learns as a cascade, for every K",
+        measures.together(
+            measures.times("RankedKLUCB", measures.KL, 2.0), measures.times("RankedUCB1", "CascadeUCB1", 2.0)
+        ),
+        ("ranked",),
+        _ONCE,
+    ),
+    Claim(
+        "C46",
+        "8",
+        "Algorithms that make similar assumptions (independent bandits) perform similarly",
+        "their regret, too, is at least twice that of CascadeUCB1; with one click at most they are ranked bandits here",
+        measures.times("IndependentBandits", "CascadeUCB1", 2.0),
+        ("ranked",),
+        _ONCE,
+    ),
+    Claim(
+        "C47",
+        "8",
+        "Ranked bandits perform poorly in cascade-like models, on films",
+        "each base's regret is at least twice CascadeLSB's, on people of the diverse cascade and of the cascade model",
+        measures.together(*(measures.times(base, measures.LSB, 2.0, keep=_is_cascade) for base in _POSITIONS)),
+        ("robustness",),
+        (PRACTICAL,),
+    ),
+    Claim(
+        "C48",
+        "9",
+        "CascadeLSB can handle changes in preferences over time",
+        "after an abrupt change at half time, at least 95% of the best list's clicks in the last tenth",
+        measures.still_learns(measures.LSB),
+        ("drift/abrupt",),
+        (PRACTICAL,),
+        unit=".3f",
+    ),
+    Claim(
+        "C49",
+        "9",
+        "All online learning to rank algorithms can handle changes in preferences (it cites ranked bandits)",
+        "the same of ranked bandits",
+        measures.together(measures.still_learns("RankedUCB1"), measures.still_learns("RankedKLUCB")),
+        ("drift/abrupt",),
+        _ONCE,
+        unit=".3f",
+    ),
+    Claim(
+        "C50",
+        "9",
+        "CascadeLSB can be generalised by considering all feedback up to the last click",
+        "on people who go on after a click, learning up to the first click costs more regret: the ratio is over 1",
+        measures.times(measures.LSB, "CascadeLSB-last-click", 1.0, keep=lambda name: not name.endswith("-0")),
+        ("several-clicks",),
+        (PRACTICAL,),
+    ),
+    Claim(
+        "C51",
+        "9",
+        "(not in the paper) Forgetting saves regret after tastes have changed",
+        "regret since an abrupt change, without forgetting over with it, is over 1 for discount and for window",
+        measures.together(*(measures.since(measures.LSB, forgetful, 0.5, 1.0) for forgetful in _FORGETFUL)),
+        ("drift/abrupt",),
+        (PRACTICAL,),
+    ),
+    Claim(
+        "C52",
+        "9",
+        "(not in the paper) Forgetting costs little where nothing changes",
+        f"regret with forgetting is at most {1 + measures.ALIKE:g} times that without",
+        measures.together(*(measures.times(way, measures.LSB, 0.0, 1.0 + measures.ALIKE) for way in _FORGETFUL)),
+        ("drift/none",),
+        (PRACTICAL,),
     ),
 )

@@ -35,7 +35,7 @@ def policies_for(problem: Problem, names: Sequence[str] = PAPER, **settings: Any
     for name in names:
         given = settings if optimistic(name) else {}
         if issubclass(class_of(name), Oracle):
-            given = {"theta": problem.model.theta}
+            given = {"theta": problem.theta}
         found[name] = POLICIES[name](problem.catalog, problem.K, **given)
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +176,37 @@ def bounds(results: Results, folder: Path) -> Path | None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, linewidth=0.6)
     return _save(figure, folder, "theory")
+
+
+def heatmaps(
+    panels: Sequence[tuple[str, Floats, str, str]],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    folder: Path,
+    name: str,
+) -> Path:
+    """Matrices side by side, each (title, numbers, how they are written, "log" or "linear" colours)."""
+    plt = _pyplot()
+    from matplotlib.colors import LogNorm, Normalize
+
+    size = (1.2 + 0.95 * len(columns) * len(panels) + 1.6, 1.6 + 0.28 * len(rows))
+    figure, grid = plt.subplots(1, len(panels), figsize=size, layout="constrained", sharey=True)
+    for axes, (told, values, spec, colours) in zip(np.atleast_1d(grid), panels, strict=True):
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        norm = LogNorm(max(low, 1e-3), max(high, 2e-3), clip=True) if colours == "log" else Normalize(low, high)
+        axes.imshow(values, norm=norm, cmap="viridis_r" if colours == "log" else "viridis", aspect="auto")
+        for (i, j), value in np.ndenumerate(values):
+            dark = norm(value) > 0.5 if colours == "log" else norm(value) < 0.5
+            axes.text(j, i, f"{value:{spec}}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
+        axes.set_xticks(range(len(columns)), columns, rotation=35, ha="right", rotation_mode="anchor", fontsize=8)
+        axes.set_yticks(range(len(rows)), rows, fontsize=8)
+        axes.set_title(told, fontsize=10)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    figure.suptitle(title, fontsize=11)
+    return _save(figure, folder, name)
 
 
 def _curves(results: Results, experiment: str, settings: str) -> list[Curve]:

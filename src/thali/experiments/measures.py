@@ -321,6 +321,21 @@ def in_k(results: Results, prefix: str, settings: str) -> list[Check]:
     return [Check("growth K^p, p", mean(slopes, np.arange(len(slopes))), high=0.5), *missing]
 
 
+def since(above: str, below: str, share: float, low: float, high: float = inf, keep: Keep = every) -> Measure:
+    """What regret of one policy grew by after this share of the run, over what another's did."""
+
+    def make(where: str, a: Curve, b: Curve) -> Check:
+        grown = [curve.final - curve.at(share)[1] for curve in (a, b)]
+        return Check(f"{where} {above}/{below} since {share:.0%}", ratio(*grown, a.split), low, high)
+
+    return in_cells((above, below), make, keep)
+
+
+def still_learns(policy: str) -> Measure:
+    """A policy's clicks in the last tenth of the run over those of the best list of that time."""
+    return in_cells((policy,), lambda where, curve: _learns(f"{where} {policy},", curve))
+
+
 def noted(key: str, what: str, low: float, high: float) -> Measure:
     """A number of the data set itself."""
 

@@ -7,21 +7,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from thali.catalog import Catalog
-from thali.clicks import DiverseCascade
+from thali.clicks import ClickModel, DiverseCascade
+from thali.types import Floats
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The learner's catalogue, people who click by the diverse cascade model, and the length of their lists.
+    """The learner's catalogue, people who click, and the length of their lists.
 
-    people: their names, where they have any.
+    people: their names, where they have any. told: what else is to be known of how they click, in words.
     """
 
     name: str
     catalog: Catalog
-    model: DiverseCascade
+    model: ClickModel
     K: int
     people: tuple[str, ...] | None = None
+    told: str = ""
+
+    @property
+    def theta(self) -> Floats:
+        """Their preferences θ* (users, d); the last ones, where they change."""
+        theta: Floats = getattr(self.model, "theta")  # noqa: B009 (not every click model has any)
+        return theta
+
+    @property
+    def weights(self) -> Catalog:
+        """The catalogue by which people click."""
+        assert self.model.catalog is not None
+        return self.model.catalog
 
 
 def synthetic(users: int = 1) -> Problem:
@@ -36,6 +50,18 @@ def synthetic(users: int = 1) -> Problem:
     weights[3:, 2] = 1.0
     catalog = Catalog(weights)
     return Problem("synthetic", catalog, DiverseCascade(catalog, np.tile([0.6, 0.4, 0.0], (users, 1))), K=2)
+
+
+def single_items(K: int, users: int, d: int = 16) -> Problem:
+    """The problem of the cascading bandits' paper: K items that attract with probability 0.15 among others with 0.03.
+
+    Kveton et al. 2015 with smaller probabilities. An item is a topic of its own, so that there is nothing to diversify
+    and nothing to generalise.
+    """
+    catalog = Catalog(np.eye(d))
+    theta = np.where(np.arange(d) % (d // K) == 0, 0.15, 0.03)  # the attractive ones are not the first in number
+    theta /= max(1.0, theta.sum())
+    return Problem("single items", catalog, DiverseCascade(catalog, np.tile(theta, (users, 1))), K)
 
 
 def generated(L: int, d: int, K: int, *, top: float, users: int, seed: int) -> Problem:

@@ -15,6 +15,7 @@ from thali.experiments import figures
 from thali.experiments.claims import CLAIMS, Finding, ledger
 from thali.experiments.measures import reached
 from thali.experiments.results import DIVERSITY, Results, cell
+from thali.experiments.robustness import Matrix
 from thali.experiments.settings import GROUPS, PRACTICAL, THEORY
 from thali.experiments.sources import SOURCES
 from thali.experiments.statistics import Estimate, mean
@@ -46,12 +47,14 @@ def build(folder: Path) -> Report:
             pictures.setdefault(group, []).append((label, path))
 
     for group in GROUPS:
-        if group in ("approximation", "theory", "optimism", "tuning"):
+        if group in ("approximation", "theory", "optimism", "robustness", "tuning"):
             continue
         for setting in (PRACTICAL, THEORY):
             add(group, LABELS[setting], figures.grid(results, group, setting, target))
         for setting in (PRACTICAL, THEORY):
             add(group, f"diversity, {LABELS[setting]}", figures.diversity(results, group, setting, target))
+    for matrix in Matrix.every(results):
+        add("robustness", data_label(matrix.source), matrix.draw(target))
     add("theory", "bound and growth", figures.bounds(results, target))
     for name in results.scales:
         swept = len(results.settings(name)) > 2 and not name.startswith("theory/")
@@ -205,7 +208,8 @@ def _section(results: Results, group: str, pictures: list[tuple[str, Path]], fin
     mine = [f for f in findings if f.group.partition("/")[0] == group]
     tally = Counter(f.verdict for f in mine)
     said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.items()))
-    body = _tabs(group, pictures)
+    body = "".join(f"<p>{escape(m.paragraph())}</p>" for m in Matrix.every(results)) if group == "robustness" else ""
+    body += _tabs(group, pictures)
     body += _approximation(results) if group == "approximation" else _numbers(results, group)
     claims = (
         f"<details><summary>{len(mine)} findings: {escape(said)}</summary>{_ledger(mine)}</details>" if mine else ""

@@ -5,8 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from thali.policies import POLICIES
 from thali.policies.linear import DEFAULT_OPTIMISM
 
+#: The kinds of people there are; :mod:`thali.experiments.people` makes them.
+KINDS = (
+    "diverse-cascade",
+    "cascade",
+    "linear-submodular",
+    "dependent-click",
+    "dynamic-bayesian",
+    "position-based",
+    "noisy-cascade",
+)
 #: The paper's algorithms, in its order.
 PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
 
@@ -48,6 +59,12 @@ class Experiment:
     policies: tuple[str, ...] = PAPER
     settings: tuple[Setting, ...] = (PRACTICAL, THEORY)
     people: Literal["test", "train"] = "test"
+    clicks: str = KINDS[0]
+    """How people click."""
+    rates: tuple[tuple[str, float], ...] = ()
+    """What of their behaviour is given, rather than fitted to the data set."""
+    drift: Literal["", "abrupt", "gradual", "back-and-forth"] = ""
+    """How each person's tastes become another's: in the middle of the run, slowly around it, or every quarter of it."""
     small: tuple[int, int] = (20, 2000)
     """People and steps for a look in minutes instead of hours."""
 
@@ -134,6 +151,87 @@ _TUNING = [
         ("yelp-hin", 10, 12),
     )
 ]
+_RANKED = [
+    Experiment(
+        f"ranked/K{K}",
+        "single-items",
+        16,
+        K,
+        100_000,
+        users=20,
+        splits=1,
+        policies=(
+            "CascadeLSB",
+            "CascadeKLUCB",
+            "CascadeUCB1",
+            "RankedKLUCB",
+            "RankedUCB1",
+            "RankedExp3",
+            "IndependentBandits",
+        ),
+        settings=(PRACTICAL,),
+        small=(8, 20_000),
+    )
+    for K in (2, 4, 8)
+]
+_SEVERAL = [
+    Experiment(
+        f"several-clicks/going-on-{going_on:g}",
+        "movielens",
+        18,
+        12,
+        10_000,
+        users=50,
+        policies=("CascadeLSB", "CascadeLSB-last-click", "LSBGreedy", "CascadeKLUCB", "DcmKLUCB"),
+        settings=(PRACTICAL,),
+        clicks="dependent-click",
+        rates=(("going_on", going_on),),
+        small=(10, 1000),
+    )
+    for going_on in (0.0, 0.5, 0.9)
+]
+_DRIFT = [
+    Experiment(
+        f"drift/{kind or 'none'}",
+        "movielens",
+        18,
+        12,
+        10_000,
+        users=50,
+        policies=(
+            "CascadeLSB",
+            "CascadeLSB-discount",
+            "CascadeLSB-window",
+            "CascadeLSB-TS",
+            "RankedUCB1",
+            "RankedKLUCB",
+        ),
+        settings=(PRACTICAL,),
+        drift=kind,
+        small=(10, 1000),
+    )
+    for kind in ("", "abrupt", "gradual", "back-and-forth")
+]
+
+
+def robustness(source: str, d: int = 18, K: int = 12, policies: tuple[str, ...] | None = None) -> list[Experiment]:
+    """Every policy against every kind of person on one data set."""
+    return [
+        Experiment(
+            f"robustness/{source}-{kind}",
+            source,
+            d,
+            K,
+            5000,
+            users=50,
+            policies=tuple(POLICIES) if policies is None else policies,
+            settings=(PRACTICAL,),
+            clicks=kind,
+            small=(10, 500),
+        )
+        for kind in KINDS
+    ]
+
 
 #: All of them, by name, in the paper's order.
 EXPERIMENTS: dict[str, Experiment] = {
@@ -147,6 +245,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         *_YELP,
         *_GROWTH,
         *_OPTIMISM,
+        *_RANKED,
+        *_SEVERAL,
+        *_DRIFT,
+        *robustness("movielens"),
         *_TUNING,
     )
 }
@@ -163,6 +265,10 @@ GROUPS: dict[str, str] = {
     "yelp-hin": "Figure 4, stand-in: restaurants, sparser sample of Yelp",
     "theory": "Theorem 2: its bound, σ=1, growth with n and K",
     "optimism": "At which α do the paper's claims hold?",
+    "ranked": "Ranked bandits on people who leave after a click, 16 items without topics",
+    "several-clicks": "People who go on after a click: learning up to the first click and up to the last",
+    "drift": "Tastes that change, with and without forgetting",
+    "robustness": "Every policy against people who click otherwise; 'thali robustness' shows it as a matrix",
     "tuning": "Which α by default? On training-half users only",
 }
 

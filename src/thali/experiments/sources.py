@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -12,12 +13,14 @@ import numpy as np
 
 from thali import datasets
 from thali.catalog import Catalog
-from thali.clicks import DiverseCascade
-from thali.datasets.estimation import preferences
+from thali.clicks import ClickModel, DiverseCascade
+from thali.datasets.estimation import Behaviour, behaviour, preferences
 from thali.datasets.interactions import Interactions
-from thali.experiments.problems import Problem, generated, synthetic
-from thali.experiments.settings import EXPERIMENTS, Experiment
+from thali.experiments.people import PEOPLE, drifting
+from thali.experiments.problems import Problem, generated, single_items, synthetic
+from thali.experiments.settings import EXPERIMENTS, KINDS, Experiment
 from thali.randomness import stream
+from thali.types import Floats
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,32 @@ SOURCES: dict[str, Source] = {
 STAR_WARS = 260
 
 
+def check_source(name: str) -> str:
+    """The name of a data set; an error if it is none."""
+    if name not in SOURCES:
+        raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {name!r}")
+    return name
+
+
+@cache
+def active(source: str, data: str | None) -> Interactions:
+    """The 1000 most active users and items of a source, all that happened between them, all topics."""
+    entry = SOURCES[source]
+    return entry.load(data).most_active(users=1000, items=1000, by=entry.by)
+
+
 @cache
 def selected(source: str, data: str | None) -> Interactions:
-    """The 1000 most active users and items of a source, attractive pairs only, all topics."""
-    entry = SOURCES[source]
-    return entry.load(data).most_active(users=1000, items=1000, by=entry.by).attracted(entry.at_least)
+    """The same, attractive pairs only."""
+    return active(source, data).attracted(SOURCES[source].at_least)
+
+
+@cache
+def fitted(source: str, data: str | None, d: int, K: int) -> Behaviour:
+    """How people of a source behave beside what attracts them, by its own rates; of made-up problems, a guess."""
+    if source not in SOURCES:
+        return Behaviour(satisfaction=0.5, going_on=0.5, examined=1.0 / np.arange(1, K + 1), extra=0.02, skip=0.2)
+    return behaviour(active(source, data).top_topics(d), at_least=SOURCES[source].at_least, K=K)
 
 
 def problem(experiment: Experiment, split: int, *, seed: int, data: str | None = None) -> Problem:
@@ -60,29 +84,50 @@ def problem(experiment: Experiment, split: int, *, seed: int, data: str | None =
     every d as far as they have a θ* in those topics.
     """
     users = shares(experiment)[split]
+    if experiment.source in SOURCES:
+        catalog, weights, theta, after, names = _drawn(experiment, split, users, seed, data)
+    else:
+        made = _made_up(experiment, split, users, seed)
+        catalog, weights, theta, names = made.catalog, made.weights, made.theta, None
+        after = np.roll(theta, 1, axis=1)
+    rates = replace(fitted(experiment.source, data, experiment.d, experiment.K), **dict(experiment.rates))
+    make = PEOPLE[experiment.clicks]
+    model: ClickModel = make(weights, theta, rates)
+    told = "" if experiment.clicks == KINDS[0] else repr(rates)
+    if experiment.drift:
+        model = drifting(experiment.drift, make(weights, theta, rates), make(weights, after, rates), experiment.steps)
+        told += sha256(after.tobytes()).hexdigest()
+    return Problem(experiment.name, catalog, model, experiment.K, names, told)
+
+
+def _made_up(experiment: Experiment, split: int, users: int, seed: int) -> Problem:
+    """People who are not of a data set."""
     if experiment.source == "synthetic":
         return synthetic(users)
-    if experiment.source == "generated":
-        draw = int(stream(seed, "generated", split).integers(2**31))
-        return generated(200, experiment.d, experiment.K, top=0.2, users=users, seed=draw)
+    if experiment.source == "single-items":
+        return single_items(experiment.K, users, experiment.d)
+    draw = int(stream(seed, "generated", split).integers(2**31))
+    return generated(200, experiment.d, experiment.K, top=0.2, users=users, seed=draw)
+
+
+def _drawn(
+    experiment: Experiment, split: int, users: int, seed: int, data: str | None
+) -> tuple[Catalog, Catalog, Floats, Floats, tuple[str, ...]]:
+    """The learner's weights, the people's, their tastes, others' tastes into which theirs may change, and names."""
     chosen = selected(experiment.source, data).top_topics(experiment.d)
     train, test = chosen.split_users(int(stream(seed, "splits", split).integers(2**31)))
     if experiment.people == "train":
         train, test = train.split_users(int(stream(seed, "quarters", split).integers(2**31)))
     theta = preferences(test)
     order = stream(seed, "people", split).permutation(len(test.users))
-    drawn = [int(at) for at in order if theta[at].sum() > 0.0][:users]
-    if len(drawn) < users:
+    known = [int(at) for at in order if theta[at].sum() > 0.0]
+    if len(known) < users:
         raise ValueError(
-            f"users of {experiment.name} must be at most the {len(drawn)} of a split who have a θ*, got {users}"
+            f"users of {experiment.name} must be at most the {len(known)} of a split who have a θ*, got {users}"
         )
-    return Problem(
-        experiment.name,
-        Catalog.estimate(train),
-        DiverseCascade(Catalog.estimate(test), theta[drawn]),
-        experiment.K,
-        tuple(str(test.users[at]) for at in drawn),
-    )
+    drawn, others = known[:users], known[-users:]
+    names = tuple(str(test.users[at]) for at in drawn)
+    return Catalog.estimate(train), Catalog.estimate(test), theta[drawn], theta[others], names
 
 
 #: What runs instead of a data set that is not there.

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thali import diversity, theory
+from thali.catalog import Catalog
 from thali.clicks import DiverseCascade
 from thali.experiments.compare import policies_for
 from thali.experiments.problems import Problem
-from thali.experiments.settings import Experiment, Setting
+from thali.experiments.settings import KINDS, Experiment, Setting
 from thali.experiments.sources import shares
 from thali.lists import greedy_lists, optimal_list
 from thali.policies import class_of, optimistic
@@ -62,13 +63,14 @@ class Task:
 
         e = self.experiment
         told = (e.name, e.source, e.people, e.d, e.K, e.steps, e.users, e.splits)
+        if e.clicks != KINDS[0] or e.drift:
+            told = (*told, e.clicks, e.drift, problem.told)
         asked = repr((told, self.policy, self.settings, self.split, self.seed, POINTS, __version__))
         digest = sha256(asked.encode())
-        for part in (problem.catalog, problem.model.catalog):
-            assert part is not None
+        for part in (problem.catalog, problem.weights):
             for array in (part.csr.indptr, part.csr.indices, part.csr.data):
                 digest.update(array.tobytes())
-        digest.update(problem.model.theta.tobytes())
+        digest.update(problem.theta.tobytes())
         label = "-".join(filter(None, (self.policy, self.settings.replace(" ", "-"), f"split{self.split}")))
         return f"{e.name}/{label}-{digest.hexdigest()[:12]}.parquet"
 
@@ -98,27 +100,28 @@ def perform(task: Task, problem: Problem) -> pl.DataFrame:
     policy = policies_for(problem, [task.policy], **given)[task.policy]
     people = _people(task)
     run = simulate(policy, problem.model, task.experiment.steps, task.seed, points=POINTS, people=people)
-    return _rows(task, problem.model, _names(task, problem), run.steps, run.lists, run.regret, run.clicks, run.best)
+    known = (problem.weights, problem.theta)
+    return _rows(task, known, _names(task, problem), run.steps, run.lists, run.regret, run.clicks, run.best)
 
 
 def _approximation(task: Task, problem: Problem) -> pl.DataFrame:
     """Table 1: what greedy lists lose against the exact optimum, on some random items; the regret of a single step."""
-    known = problem.model.catalog
-    assert known is not None
+    known = problem.weights
     items = np.sort(stream(task.seed, "items", task.split).choice(known.L, FEW_ITEMS, replace=False))
     few = type(known)(known.csr[items], [known.items[e] for e in items], known.topics)
-    model = DiverseCascade(few, problem.model.theta)
+    model = DiverseCascade(few, problem.theta)
     found = greedy_lists(few, model.theta, problem.K)
     best = np.array([optimal_list(few, theta, problem.K) for theta in model.theta])
     optimum = model.click_probability(best)
     lost = (optimum - model.click_probability(found))[:, None]
     one = np.array([1])
-    return _rows(task, model, _names(task, problem), one, found[:, None], lost, np.full(lost.shape, -1), optimum)
+    drawn = np.full(lost.shape, -1)
+    return _rows(task, (few, model.theta), _names(task, problem), one, found[:, None], lost, drawn, optimum)
 
 
 def _rows(
     task: Task,
-    model: DiverseCascade,
+    known: tuple[Catalog, Floats],
     names: list[str],
     steps: Integers,
     lists: Integers,
@@ -126,17 +129,19 @@ def _rows(
     clicks: Integers,
     best: Floats,
 ) -> pl.DataFrame:
-    """Rows from what was recorded: lists (users, points, K), regret and clicks (users, points), best (users,)."""
+    """Rows from what was recorded: lists (users, points, K), regret and clicks (users, points), best (users,).
+
+    known: the weights by which people click and their preferences, for how diverse a list is.
+    """
     import polars as pl
 
     from thali import __version__
 
-    catalog = model.catalog
-    assert catalog is not None
+    catalog, theta = known
     users, points, K = lists.shape
     flat = lists.reshape(-1, K)
     e = task.experiment
-    gamma = [theory.approximation_ratio(K, float(c)) for c in theory.largest_click_probability(catalog, model.theta)]
+    gamma = [theory.approximation_ratio(K, float(c)) for c in theory.largest_click_probability(catalog, theta)]
     columns: dict[str, Any] = {
         "experiment": [e.name] * (users * points),
         "scale": [e.scale] * (users * points),
@@ -153,7 +158,7 @@ def _rows(
         "topic_coverage": diversity.topic_coverage(catalog, flat),
         "intra_list_distance": diversity.intra_list_distance(catalog, flat),
         "topic_entropy": diversity.topic_entropy(catalog, flat),
-        "err_ia": diversity.err_ia(catalog, flat, np.repeat(model.theta, points, axis=0)),
+        "err_ia": diversity.err_ia(catalog, flat, np.repeat(theta, points, axis=0)),
         "version": [__version__] * (users * points),
         "seed": np.full(users * points, task.seed),
     }

@@ -10,14 +10,17 @@ from thali.experiments.claims import Finding
 from thali.experiments.compare import Summary
 from thali.experiments.report import MARKS, data_label, label, regrets
 from thali.experiments.results import DIVERSITY, Results
+from thali.experiments.robustness import Matrix
 from thali.experiments.settings import EXPERIMENTS, PAPER, Experiment
 from thali.experiments.statistics import mean
+from thali.policies import POLICIES
 
 
 def _described(name: str) -> tuple[str, ...]:
     """An experiment as a row of a table: name, data set, d, K, steps, people in splits, policies, α."""
     e = EXPERIMENTS[name]
-    policies = "all four" if e.policies == PAPER else ", ".join(e.policies)
+    every = {PAPER: "all four", tuple(POLICIES): f"all {len(POLICIES)}"}
+    policies = every.get(e.policies, ", ".join(e.policies))
     alphas = dict.fromkeys(s.alpha if isinstance(s.alpha, str) else f"{s.alpha:g}" for s in e.settings)
     people = f"{e.users} in {e.splits}"
     return e.name, data_label(e.source), str(e.d), str(e.K), f"{e.steps:,}", people, policies, " ".join(alphas)
@@ -83,6 +86,24 @@ def outcomes_table(results: Results, names: Sequence[str]) -> Table:
             if name in names:
                 numbers = [f"{regret:,.1f}".replace("[", r"\["), f"{clicks.value:.4f}"]
                 table.add_row(policy, label(settings), *numbers, *(f"{diverse[key].value:.3f}" for key in DIVERSITY))
+    return table
+
+
+def robustness_table(matrix: Matrix) -> Table:
+    """Final regret by policy and kind of person with its interval, and below it how diverse the lists were."""
+    table = Table(
+        title=f"Final regret \\[95%], {matrix.scale}; below it, intra-list distance",
+        caption="Against each kind's own best greedy list. Worst: the largest share of the best list's clicks that is "
+        "lost on any kind; policies are in this order.",
+    )
+    table.add_column("policy", no_wrap=True)
+    for kind in matrix.kinds:
+        table.add_column(kind, justify="right")
+    table.add_column("worst", justify="right")
+    for policy in matrix.policies:
+        cells = [matrix.cells[policy, kind] for kind in matrix.kinds]
+        told = (f"{c.regret:,.0f}".replace("[", r"\[") + f"\n{c.diversity.value:.2f}" for c in cells)
+        table.add_row(policy, *told, f"{matrix.worst(policy)[1].lost.value:.1%}")
     return table
 
 

@@ -56,7 +56,7 @@ class Widths(NamedTuple):
 
 def follow(problem: Problem, policy: CascadeLSB, steps: int, *, seed: int, look: int = 0) -> Widths:
     """Run the policy on the problem and keep what the lemmas speak of; look: optimistic ratios each so many steps."""
-    model, theta = problem.model, problem.model.theta
+    model, theta = problem.model, problem.theta
     state: Any = policy.init(model.users)
     luck = streams(seed, "luck", range(model.users))
     summed, furthest = np.zeros(model.users), np.zeros(model.users)

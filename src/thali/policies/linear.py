@@ -30,6 +30,8 @@ from thali.types import Booleans, Floats, Integers
 
 #: The default optimism is this over sigma; docs/decisions.md has the measurement.
 DEFAULT_OPTIMISM = 0.8
+#: The default σ: the paper's; and for sampling, where it is the noise that is assumed (docs/decisions.md).
+DEFAULT_SIGMA, SAMPLING_SIGMA = 0.1, 0.2
 # Beyond this, products in the search's bounds would overflow.
 MOST_OPTIMISM = 1e100
 
@@ -86,7 +88,8 @@ class LinearPolicy(Policy):
     Parameters
     ----------
     catalog, K: what to choose from, and how many (1 ≤ K ≤ L).
-    sigma: σ ≥ 1e-6, the learning rate; for sampling, the noise that is assumed.
+    sigma: σ ≥ 1e-6, the learning rate, 0.1 by default; for sampling, the noise that is assumed, 0.2 by default (a click
+        of probability 0.04 has that standard deviation).
     alpha: α ≥ 0; "theory" for what the policy's own analysis asks; by default 0.8/σ, which needs no horizon.
     horizon: n, for alpha="theory" where the analysis needs it.
     examined: "first-click" or "last-click", where the policy leaves it open.
@@ -113,7 +116,7 @@ class LinearPolicy(Policy):
         catalog: Catalog,
         K: int,
         *,
-        sigma: float = 0.1,
+        sigma: float | None = None,
         alpha: float | str | None = None,
         horizon: int | None = None,
         examined: str | None = None,
@@ -125,7 +128,6 @@ class LinearPolicy(Policy):
         threads: int = 1,
     ) -> None:
         super().__init__(catalog, K, threads=threads)
-        self.sigma = checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
         self.horizon = None if horizon is None else checks.integer(f"horizon of {self.name}", horizon, low=1)
         if not callable(build):
             raise TypeError(f"build of {self.name} must be a function like thali.lists.greedy, got {build!r}")
@@ -136,6 +138,9 @@ class LinearPolicy(Policy):
         if explore is not None:
             self.explore = checks.one_of(f"explore of {self.name}", explore, EXPLORE)
         self.samples = self.explore != "optimism"
+        if sigma is None:
+            sigma = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
+        self.sigma = checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
         if epsilon is not None and self.explore != "epsilon":
             raise ValueError(f"epsilon of {self.name} must come with explore='epsilon', got {epsilon!r}")
         self.epsilon = checks.number(f"epsilon of {self.name}", 0.1 if epsilon is None else epsilon, low=0.0, high=1.0)
