@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from thali import coverage, datasets, theory
     from thali.catalog import Catalog
-    from thali.clicks import Cascade, ClickModel, DiverseCascade, LinearSubmodular
+    from thali.clicks import (
+        Cascade,
+        ClickModel,
+        DependentClick,
+        DiverseCascade,
+        DynamicBayesian,
+        Habits,
+        LinearSubmodular,
+        NoisyCascade,
+        PositionBased,
+    )
     from thali.datasets.estimation import preferences
     from thali.lists import greedy_lists, optimal_list
     from thali.policies import (
@@ -28,8 +38,13 @@ else:
         "Catalog": "thali.catalog",
         "Cascade": "thali.clicks",
         "ClickModel": "thali.clicks",
+        "DependentClick": "thali.clicks",
         "DiverseCascade": "thali.clicks",
+        "DynamicBayesian": "thali.clicks",
+        "Habits": "thali.clicks",
         "LinearSubmodular": "thali.clicks",
+        "NoisyCascade": "thali.clicks",
+        "PositionBased": "thali.clicks",
         "preferences": "thali.datasets.estimation",
         "greedy_lists": "thali.lists",
         "optimal_list": "thali.lists",
@@ -68,10 +83,15 @@ __all__ = [
     "CascadeLinUCB",
     "Catalog",
     "ClickModel",
+    "DependentClick",
     "DiverseCascade",
+    "DynamicBayesian",
+    "Habits",
     "LSBGreedy",
     "LinearSubmodular",
+    "NoisyCascade",
     "Policy",
+    "PositionBased",
     "Run",
     "State",
     "coverage",

@@ -54,21 +54,6 @@ def list_attraction(kind, items, theta, lists, out):
 
 
 @kernel
-def outcome(attraction, clicks, leaves, value):
-    """1 - Π_k (1 - attraction_k) into value (users,); where people leave, only the first of the clicks stays."""
-    users, K = attraction.shape
-    for user in range(users):
-        passed = 1.0
-        clicked = False
-        for k in range(K):
-            passed *= 1.0 - attraction[user, k]
-            if leaves and clicked:
-                clicks[user, k] = False
-            clicked |= clicks[user, k]
-        value[user] = 1.0 - passed
-
-
-@kernel
 def accumulate(M, B, gains, clicks, rule, precision):
     """Algorithm 1, lines 13-17: M += σ⁻²·xxᵀ and B += x·click over the examined positions; precision = σ⁻².
 
