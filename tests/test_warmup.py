@@ -47,11 +47,11 @@ for weights in (problem.catalog.weights, problem.catalog.csr):
     kinds = [thali.DependentClick(catalog, theta, going_on=way) for way in (0.5, [0.5, 0.1])]
     kinds += [thali.PositionBased(catalog, theta, examined=[1.0, 0.5, 0.2]), thali.Cascade.of_topics(catalog, theta)]
     kinds += [thali.DynamicBayesian(catalog, theta, satisfaction=0.3, perseverance=0.9)]
-    kinds += [thali.NoisyCascade(catalog, theta, extra=0.1, skip=0.1)]
+    kinds += [thali.NoisyCascade(catalog, theta, extra=0.1, skip=0.1), thali.Drift.abrupt(*kinds[:2], 3)]
     for people in kinds:
         thali.simulate(policy, people, steps=5)
-        people.walk(shown, [[0.5, 0.5]] * 2)
-        people.expected_clicks(people.best_lists(2))
+        people.at(0).walk(shown, [[0.5, 0.5]] * 2)
+        people.at(0).expected_clicks(people.at(0).best_lists(2))
 found = [kernel.stats for kernel in kernels()]
 hits, misses = (sum(sum(one[n].values()) for one in found) for n in (1, 2))
 print(json.dumps({{"hits": hits, "misses": misses}}))

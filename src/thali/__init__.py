@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         PositionBased,
     )
     from thali.datasets.estimation import preferences
+    from thali.drift import Drift
     from thali.lists import greedy_lists, optimal_list
     from thali.policies import (
         POLICIES,
@@ -46,6 +47,7 @@ else:
         "NoisyCascade": "thali.clicks",
         "PositionBased": "thali.clicks",
         "preferences": "thali.datasets.estimation",
+        "Drift": "thali.drift",
         "greedy_lists": "thali.lists",
         "optimal_list": "thali.lists",
         "POLICIES": "thali.policies",
@@ -85,6 +87,7 @@ __all__ = [
     "ClickModel",
     "DependentClick",
     "DiverseCascade",
+    "Drift",
     "DynamicBayesian",
     "Habits",
     "LSBGreedy",

@@ -57,6 +57,10 @@ class ClickModel(ABC):
         """What people do where items attract so much (users, K); here a cascade: click, and leave at the first."""
         return Habits(attraction, 0.0, 1.0)
 
+    def at(self, step: int) -> ClickModel:
+        """The model in force after so many steps: itself, as tastes do not change; see :class:`thali.Drift`."""
+        return self
+
     def examination(self, lists: Any) -> Floats:
         """Probability that each position is examined (users, K): Π_{i<k} (c_i·after_click_i + (1-c_i)·after_pass_i).
 
