@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         NoisyCascade,
         PositionBased,
     )
-    from thali.datasets.estimation import preferences
+    from thali.datasets.estimation import Behaviour, behaviour, preferences
     from thali.drift import Drift
     from thali.lists import greedy_lists, optimal_list
     from thali.policies import (
@@ -46,6 +46,8 @@ else:
         "LinearSubmodular": "thali.clicks",
         "NoisyCascade": "thali.clicks",
         "PositionBased": "thali.clicks",
+        "Behaviour": "thali.datasets.estimation",
+        "behaviour": "thali.datasets.estimation",
         "preferences": "thali.datasets.estimation",
         "Drift": "thali.drift",
         "greedy_lists": "thali.lists",
@@ -79,6 +81,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "POLICIES",
+    "Behaviour",
     "Cascade",
     "CascadeKLUCB",
     "CascadeLSB",
@@ -97,6 +100,7 @@ __all__ = [
     "PositionBased",
     "Run",
     "State",
+    "behaviour",
     "coverage",
     "datasets",
     "greedy_lists",
