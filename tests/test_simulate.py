@@ -4,6 +4,7 @@ import pytest
 import reference
 import thali
 from instances import EpsilonGreedy, weights
+from thali.simulation import CHUNK
 
 rng = np.random.default_rng(1)
 W = weights("sparse", 15, 4, rng)
@@ -261,9 +262,9 @@ def test_regret_of_drifting_people_by_hand():
 
 @pytest.mark.parametrize("name", DRIFTS)
 def test_regret_of_drifting_people_is_against_the_best_list_of_the_moment(name):
-    people = DRIFTS[name]
-    run = thali.simulate(policy, people, steps=60, seed=1, points=range(1, 61))
-    stages = [people.at(step) for step in range(60)]
+    people, n = DRIFTS[name], CHUNK + 30
+    run = thali.simulate(policy, people, steps=n, seed=1, points=range(1, n + 1))
+    stages = [people.at(step) for step in range(n)]
     best = np.array([stage.click_probability(stage.best_lists(3)) for stage in stages])
     shown = np.array([stage.click_probability(run.lists[:, step]) for step, stage in enumerate(stages)])
     np.testing.assert_allclose(run.regret, np.cumsum(best - shown, axis=0).T, atol=1e-12)
