@@ -19,7 +19,7 @@ bare = [kernel.py_func.__qualname__ for kernel in kernels() if not kernel.signat
 print(json.dumps({"kernels": made.kernels, "compiled": made.compiled, "folder": str(made.folder), "bare": bare}))
 """
 
-# What people do: the README, the demo, preferences that are known, a state that is kept.
+# What people do: the README, the demo, preferences that are known, a state that is kept, people of all kinds.
 USE = f"""
 import doctest, json, tempfile
 import thali
@@ -43,6 +43,15 @@ for weights in (problem.catalog.weights, problem.catalog.csr):
         shown = policy.recommend(one, rng=0)
         policy.update(one, shown, [[True, False]], policy.gains(shown))
         state.put(1, one)
+    theta, shown = problem.model.theta, [[0, 1]] * 2
+    kinds = [thali.DependentClick(catalog, theta, going_on=way) for way in (0.5, [0.5, 0.1])]
+    kinds += [thali.PositionBased(catalog, theta, examined=[1.0, 0.5, 0.2]), thali.Cascade.of_topics(catalog, theta)]
+    kinds += [thali.DynamicBayesian(catalog, theta, satisfaction=0.3, perseverance=0.9)]
+    kinds += [thali.NoisyCascade(catalog, theta, extra=0.1, skip=0.1), thali.Drift.abrupt(*kinds[:2], 3)]
+    for people in kinds:
+        thali.simulate(policy, people, steps=5)
+        people.at(0).walk(shown, [[0.5, 0.5]] * 2)
+        people.at(0).expected_clicks(people.at(0).best_lists(2))
 found = [kernel.stats for kernel in kernels()]
 hits, misses = (sum(sum(one[n].values()) for one in found) for n in (1, 2))
 print(json.dumps({{"hits": hits, "misses": misses}}))

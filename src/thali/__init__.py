@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from thali import coverage, datasets, theory
     from thali.catalog import Catalog
-    from thali.clicks import Cascade, ClickModel, DiverseCascade, LinearSubmodular
-    from thali.datasets.estimation import preferences
+    from thali.clicks import (
+        Cascade,
+        ClickModel,
+        DependentClick,
+        DiverseCascade,
+        DynamicBayesian,
+        Habits,
+        LinearSubmodular,
+        NoisyCascade,
+        PositionBased,
+    )
+    from thali.datasets.estimation import Behaviour, behaviour, preferences
     from thali.diversifiers import MMR, DivRank
+    from thali.drift import Drift
     from thali.lists import greedy_lists, optimal_list
     from thali.policies import (
         C3UCB,
@@ -45,9 +56,17 @@ else:
         "Catalog": "thali.catalog",
         "Cascade": "thali.clicks",
         "ClickModel": "thali.clicks",
+        "DependentClick": "thali.clicks",
         "DiverseCascade": "thali.clicks",
+        "DynamicBayesian": "thali.clicks",
+        "Habits": "thali.clicks",
         "LinearSubmodular": "thali.clicks",
+        "NoisyCascade": "thali.clicks",
+        "PositionBased": "thali.clicks",
+        "Behaviour": "thali.datasets.estimation",
+        "behaviour": "thali.datasets.estimation",
         "preferences": "thali.datasets.estimation",
+        "Drift": "thali.drift",
         "greedy_lists": "thali.lists",
         "optimal_list": "thali.lists",
         "DivRank": "thali.diversifiers",
@@ -100,6 +119,7 @@ __all__ = [
     "MMR",
     "PIE",
     "POLICIES",
+    "Behaviour",
     "Cascade",
     "CascadeKLUCB",
     "CascadeLSB",
@@ -112,21 +132,28 @@ __all__ = [
     "CombLinTS",
     "CombLinUCB",
     "DcmKLUCB",
+    "DependentClick",
     "DivRank",
     "DiverseCascade",
+    "Drift",
+    "DynamicBayesian",
     "EpsilonGreedy",
+    "Habits",
     "IndependentBandits",
     "LSBGreedy",
     "LinearPolicy",
     "LinearSubmodular",
     "MostPopular",
+    "NoisyCascade",
     "Oracle",
     "Policy",
+    "PositionBased",
     "PreferencePerceptron",
     "Random",
     "RankedBandits",
     "Run",
     "State",
+    "behaviour",
     "coverage",
     "datasets",
     "greedy_lists",

@@ -111,9 +111,9 @@ def fixed(array: Floats) -> Floats:
 
 
 def within(name: str, array: Floats, low: float, high: float) -> Floats:
-    """All entries from low to high."""
-    if array.size and (array.min() < low or array.max() > high):
-        wrong = array[(array < low) | (array > high)][0]
+    """All entries from low to high, and none NaN."""
+    if array.size and not (array.min() >= low and array.max() <= high):
+        wrong = array[~((array >= low) & (array <= high))][0]
         raise ValueError(f"{name} must be from {low:g} to {high:g}, got {float(wrong)!r}")
     return array
 

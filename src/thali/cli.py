@@ -240,8 +240,7 @@ def robustness(
     console = Console()
     named = None if policies is None else tuple(part.strip() for part in policies.split(","))
     asked = [e if full else e.shrunk() for e in experiments_on(check_source(source), d, K, named)]
-    changed = {"users": users, "steps": steps}
-    asked = [replace(e, **{name: value for name, value in changed.items() if value is not None}) for e in asked]
+    asked = [replace(e, users=users or e.users, steps=steps or e.steps) for e in asked]
     asked = [replace(e, splits=min(e.splits, e.users)) for e in asked]
     found = _perform(asked, data, out, workers, cluster, seed, console)
     matrix = Matrix.of(found, source)

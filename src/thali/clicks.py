@@ -1,30 +1,43 @@
-"""How people click: the cascade model, the linear submodular model, and the paper's diverse cascade model."""
+"""How people click: the paper's three models, others of the literature, and what a model of your own must say."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from copy import copy
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from thali import checks
 from thali.catalog import Catalog
-from thali.kernels import learn
+from thali.kernels import browse, learn
 from thali.lists import greedy_lists
 from thali.randomness import uniforms
 from thali.types import Booleans, Floats, Integers
 
+FLOAT = np.dtype(np.float64)
+
+
+class Habits(NamedTuple):
+    """What people do at a position they examine: each (users, K), or what NumPy broadcasts to that."""
+
+    click: Any
+    """Probability of a click."""
+    after_click: Any
+    """Probability of going on to the next position after a click."""
+    after_pass: Any
+    """The same after no click."""
+
 
 class ClickModel(ABC):
-    """Users who scan a list from the top and are attracted by each item they examine, or not.
+    """Users who scan a list from the top, click on what attracts them, and at each position go on or leave.
 
     A model of your own defines ``users`` and ``L`` (the numbers of users and items), ``attraction`` and
-    ``best_lists``. Where people stay (``leaves`` False), positions are clicked independently of one another, and
-    ``examination`` may be of your own too; whoever fits neither also defines ``click_probability`` and ``respond``.
+    ``best_lists``; and ``habits``, if its people do not leave at the first click. All else follows from these. People
+    whose ways depend on more than the position they are at also define ``click_probability`` and ``respond``.
     """
 
-    #: Whether the user leaves at the first click (a cascade) or goes on to the end of the list.
-    leaves: ClassVar[bool] = True
     users: int
     L: int
     catalog: Catalog | None = None
@@ -35,45 +48,63 @@ class ClickModel(ABC):
 
     @abstractmethod
     def best_lists(self, K: int) -> Integers:
-        """The greedy lists (users, K) under the true model: what regret is measured against."""
+        """The greedy lists (users, K) under the true model: what regret is measured against.
+
+        Position by position the item that adds the most to :meth:`click_probability`.
+        """
+
+    def habits(self, attraction: Floats) -> Habits:
+        """What people do where items attract so much (users, K); here a cascade: click, and leave at the first."""
+        return Habits(attraction, 0.0, 1.0)
+
+    def at(self, step: int) -> ClickModel:
+        """The model in force after so many steps: itself, as tastes do not change; see :class:`thali.Drift`."""
+        return self
 
     def examination(self, lists: Any) -> Floats:
-        """Probability that each position is examined (users, K)."""
-        if not self.leaves:
-            return np.ones(self._lists(lists).shape)
-        attraction = self.attraction(lists)
-        passed = np.cumprod(1.0 - attraction, axis=1)
-        return np.hstack([np.ones((len(passed), 1)), passed[:, :-1]])
+        """Probability that each position is examined (users, K): Π_{i<k} (c_i·after_click_i + (1-c_i)·after_pass_i).
+
+        Cost: that of attraction, and O(K) a user, here and in all that follows.
+        """
+        habits, shape = self._habits(lists)
+        return _reached(*habits, shape)
 
     def click_probability(self, lists: Any) -> Floats:
-        """Probability of at least one click (users,): f(A, θ) = 1 - Π_k (1 - attraction_k), Eq. click probability.
+        """Probability of at least one click (users,): f(A, θ) = Σ_k c_k Π_{i<k} (1-c_i)·after_pass_i.
 
-        For people who stay, attraction_k times the probability that position k is examined.
+        Where people go on after no click, 1 - Π_k (1-c_k), Eq. click probability.
         """
-        return np.asarray(1.0 - np.prod(1.0 - self._attracted(lists), axis=1))
+        (click, _, after_pass), (users, K) = self._habits(lists)
+        value = np.empty(users)
+        browse.chance(click, after_pass, K, value)
+        return value
 
     def expected_clicks(self, lists: Any) -> Floats:
         """Expected number of clicks (users,); for a cascade, the probability of a click."""
-        return np.asarray((self.examination(lists) * self.attraction(lists)).sum(axis=1))
+        habits, shape = self._habits(lists)
+        return np.asarray((_reached(*habits, shape) * habits[0]).sum(axis=1))
 
     def respond(self, lists: Any, luck: Floats) -> Booleans:
-        """Clicks (users, K) for given uniform numbers luck (users, K): an item attracts where luck < attraction."""
-        attraction = self._attracted(lists)
-        luck = checks.floats("luck", luck, attraction.shape, "(users, K)")
-        attracted = luck < attraction
-        if self.leaves:
-            attracted &= np.cumsum(attracted, axis=1) == 1
-        return np.asarray(attracted)
+        """Clicks (users, K) for given uniform numbers luck (users, K): an examined item is clicked where luck < c.
+
+        The same number says who goes on, so that there is one a position; see :func:`thali.kernels.browse.look`.
+        """
+        return self._walk(lists, luck)[0]
+
+    def walk(self, lists: Any, luck: Floats) -> tuple[Booleans, Booleans]:
+        """The clicks of :meth:`respond`, and which positions were examined, which nobody sees: both (users, K)."""
+        clicks, depth = self._walk(lists, luck)
+        return clicks, np.arange(clicks.shape[1]) < depth[:, None]
 
     def outcome(self, lists: Any, luck: Floats) -> tuple[Booleans, Floats]:
         """:meth:`respond` and :meth:`click_probability` together, with attraction computed once where both are ours."""
         mine = type(self)
         if mine.respond is not ClickModel.respond or mine.click_probability is not ClickModel.click_probability:
             return self.respond(lists, luck), self.click_probability(lists)
-        attraction = self._attracted(lists)
-        clicks = checks.floats("luck", luck, attraction.shape, "(users, K)") < attraction
-        value = np.empty(self.users)
-        learn.outcome(attraction, clicks, self.leaves, value)
+        (click, after_click, after_pass), shape = self._habits(lists)
+        luck = checks.floats("luck", luck, shape, "(users, K)")
+        clicks, value = np.zeros(shape, dtype=np.bool_), np.empty(shape[0])
+        browse.outcome(click, after_click, after_pass, luck, clicks, value)
         return clicks, value
 
     def sample(self, lists: Any, rng: Any) -> Booleans:
@@ -81,10 +112,25 @@ class ClickModel(ABC):
         lists = self._lists(lists)
         return self.respond(lists, uniforms(rng, *lists.shape))
 
-    def _attracted(self, lists: Any) -> Floats:
-        """Probability that each position attracts, given (in a cascade) that nothing above it did."""
+    def _walk(self, lists: Any, luck: Floats) -> tuple[Booleans, Integers]:
+        """Clicks (users, K), and how many positions were examined (users,)."""
+        habits, shape = self._habits(lists)
+        luck = checks.floats("luck", luck, shape, "(users, K)")
+        clicks, depth = np.zeros(shape, dtype=np.bool_), np.empty(shape[0], dtype=np.int64)
+        browse.walk(*habits, luck, clicks, depth)
+        return clicks, depth
+
+    def _habits(self, lists: Any) -> tuple[tuple[Floats, Floats, Floats], tuple[int, int]]:
+        """The habits at these lists as the kernels read them, arrays (users or 1, K or 1), and (users, K)."""
         attraction = self.attraction(lists)
-        return attraction if self.leaves else attraction * self.examination(lists)
+        habits = self.habits(attraction)
+        click, after_click, after_pass = _plane(habits[0]), _plane(habits[1]), _plane(habits[2])
+        users, K = shape = attraction.shape
+        fits = (shape, (1, 1), (1, K), (users, 1))
+        if click.shape not in fits or after_click.shape not in fits or after_pass.shape not in fits:
+            came = ", ".join(f"{name} {np.shape(part)}" for name, part in zip(Habits._fields, habits, strict=True))
+            raise ValueError(f"habits of {type(self).__name__} must fit (users, K) = ({users}, {K}), got {came}")
+        return (click, after_click, after_pass), (users, K)
 
     def _lists(self, lists: Any) -> Integers:
         return checks.item_lists("lists", lists, self.users, self.L)
@@ -102,11 +148,32 @@ class Cascade(ClickModel):
 
     """
 
+    theta: Floats | None = None
+
     def __init__(self, attraction: Any) -> None:
         """attraction: (users, L), probabilities."""
         probabilities = checks.floats("attraction of Cascade", attraction, (None, None), "(users, L)")
         self._attraction = checks.fixed(checks.within("attraction of Cascade", probabilities, 0.0, 1.0))
         self.users, self.L = self._attraction.shape
+
+    @classmethod
+    def of_topics(cls, catalog: Catalog, theta: Any) -> Self:
+        """A cascade in which item e attracts with probability ⟨w̄_e, θ⟩: people of topics who do not mind repetition.
+
+        catalog: its weights as they are now; theta: (users, d), as in :class:`DiverseCascade`. Cost: O(users·nnz).
+        """
+        checks.instance("catalog of Cascade", catalog, Catalog)
+        theta = checks.fixed(checks.preferences("theta of Cascade", theta, catalog.d))
+        # θ may sum to a little above 1, by rounding.
+        model = cls(np.minimum(1.0, (catalog.csr @ theta.T).T))
+        model.catalog, model.theta = catalog, theta
+        return model
+
+    def with_theta(self, theta: Any) -> Self:
+        """The same people with other preferences theta (users, d), where they are :meth:`of_topics`."""
+        if self.catalog is None:
+            raise ValueError("Cascade must be made of topics to have other preferences, got one made of attraction")
+        return self.of_topics(self.catalog, theta)
 
     def attraction(self, lists: Any) -> Floats:
         """w̄(a_k) (users, K)."""
@@ -114,8 +181,12 @@ class Cascade(ClickModel):
 
     def best_lists(self, K: int) -> Integers:
         """The K most attractive items, ties to the lowest (users, K)."""
-        K = checks.list_length("best_lists", K, self.L)
-        return np.argsort(-self._attraction, axis=1, kind="stable")[:, :K].astype(np.int64)
+        attraction, items = self._attraction, self.L
+        if self.catalog is not None:  # from which items may have been removed
+            there = self.catalog.present[: self.L]
+            attraction, items = np.where(there, attraction, -1.0), int(there.sum())
+        K = checks.list_length("best_lists", K, items)
+        return np.argsort(-attraction, axis=1, kind="stable")[:, :K].astype(np.int64)
 
 
 class DiverseCascade(ClickModel):
@@ -153,6 +224,13 @@ class DiverseCascade(ClickModel):
         self.theta = checks.fixed(checks.preferences(f"theta of {type(self).__name__}", theta, catalog.d))
         self.users = len(self.theta)
 
+    def with_theta(self, theta: Any) -> Self:
+        """The same people with other preferences theta (users, d)."""
+        other = copy(self)
+        other.theta = checks.fixed(checks.preferences(f"theta of {type(self).__name__}", theta, self.theta.shape[1]))
+        other.users = len(other.theta)
+        return other
+
     @property
     def L(self) -> int:  # type: ignore[override]  # a plain attribute of other models, whose items do not change
         """The number of items, as many as the catalogue has by now."""
@@ -171,7 +249,11 @@ class DiverseCascade(ClickModel):
         return out
 
     def best_lists(self, K: int) -> Integers:
-        """The greedy lists under θ* (users, K), Eq. greedy maximization."""
+        """The greedy lists under θ* (users, K), Eq. greedy maximization.
+
+        Also those of the models below: position k adds c_k·Π_{i<k} (1-c_i)·after_pass_i to f, and the larger the
+        attraction, the larger c_k.
+        """
         assert self.catalog is not None
         return greedy_lists(self.catalog, self.theta, K)
 
@@ -182,4 +264,161 @@ class LinearSubmodular(DiverseCascade):
     Several clicks are possible; their expected number is ⟨c(A), θ*⟩ (Eq. yue number of clicks).
     """
 
-    leaves = False
+    def habits(self, attraction: Floats) -> Habits:
+        """Goes on, clicked or not."""
+        return Habits(attraction, 1.0, 1.0)
+
+
+class DependentClick(DiverseCascade):
+    """The dependent click model (Guo et al. 2009; Katariya et al. 2016): a cascade that may go on after a click.
+
+    After a click at position k the user goes on with probability λ_k, after no click always.
+
+    Parameters
+    ----------
+    catalog, theta: attraction, as in the diverse cascade, which this is at λ = 0.
+    going_on: λ, one number, or one for each position (K,) or more.
+
+    """
+
+    def __init__(self, catalog: Catalog, theta: Any, *, going_on: Any) -> None:
+        super().__init__(catalog, theta)
+        name = "going_on of DependentClick"
+        if isinstance(going_on, list | tuple | np.ndarray):
+            self.going_on: float | Floats = _by_position(name, going_on)
+        else:
+            self.going_on = _share(name, going_on)
+
+    def habits(self, attraction: Floats) -> Habits:
+        """Clicks where attracted; goes on with probability λ_k after a click."""
+        going_on = self.going_on
+        if isinstance(going_on, np.ndarray):
+            going_on = _first("going_on of DependentClick", going_on, attraction.shape[1])
+        return Habits(attraction, going_on, 1.0)
+
+
+class DynamicBayesian(DiverseCascade):
+    """The dynamic Bayesian network model (Chapelle and Zhang 2009): people leave when satisfied, or tired.
+
+    After a click the user is satisfied with probability s and leaves; a user who is not satisfied, or did not click,
+    goes on with probability γ.
+
+    Parameters
+    ----------
+    catalog, theta: attraction, as in the diverse cascade, which this is at s = γ = 1.
+    satisfaction: s, the same for all items.
+    perseverance: γ.
+
+    """
+
+    def __init__(self, catalog: Catalog, theta: Any, *, satisfaction: float, perseverance: float = 1.0) -> None:
+        super().__init__(catalog, theta)
+        self.satisfaction = _share("satisfaction of DynamicBayesian", satisfaction)
+        self.perseverance = _share("perseverance of DynamicBayesian", perseverance)
+
+    def habits(self, attraction: Floats) -> Habits:
+        """Clicks where attracted; goes on with probability (1-s)·γ after a click, γ after none."""
+        return Habits(attraction, (1.0 - self.satisfaction) * self.perseverance, self.perseverance)
+
+
+class PositionBased(DiverseCascade):
+    """The position-based model (Richardson et al. 2007): position k is examined with probability p_k.
+
+    Positions are clicked independently of one another, with probability attraction_k·p_k. As to habits, these people
+    go through the whole list and click with that probability; "examined" here is not how far they got, but whether they
+    looked, so :meth:`examination` and :meth:`walk` are this model's own.
+
+    Parameters
+    ----------
+    catalog, theta: attraction, as in the diverse cascade. Where p_k = 1, this is the linear submodular model.
+    examined: p, one for each position (K,) or more.
+
+    """
+
+    def __init__(self, catalog: Catalog, theta: Any, *, examined: Any) -> None:
+        super().__init__(catalog, theta)
+        self.examined = _by_position("examined of PositionBased", examined)
+
+    def habits(self, attraction: Floats) -> Habits:
+        """Clicks with probability attraction_k·p_k; goes on, clicked or not."""
+        return Habits(attraction * self._looks(attraction.shape[1]), 1.0, 1.0)
+
+    def examination(self, lists: Any) -> Floats:
+        """p_k (users, K)."""
+        shape = self._lists(lists).shape
+        return np.broadcast_to(self._looks(shape[1]), shape).copy()
+
+    def walk(self, lists: Any, luck: Floats) -> tuple[Booleans, Booleans]:
+        """Clicks, where luck < attraction_k·p_k, and which positions were examined, where luck < p_k (users, K)."""
+        clicks = self.respond(lists, luck)
+        return clicks, np.asarray(luck) < self._looks(clicks.shape[1])
+
+    def _looks(self, K: int) -> Floats:
+        return _first("examined of PositionBased", self.examined, K)
+
+
+class NoisyCascade(DiverseCascade):
+    """A cascade with noise: some clicks are accidents, and some attractive items are passed over.
+
+    An attractive item is passed over with probability η; otherwise it is clicked and the user leaves. An unattractive
+    one is clicked by accident with probability ε, and the user goes on all the same. So an item that attracts with
+    probability a is clicked with probability c = (1-η)·a + ε·(1-a), and after a click the user goes on with probability
+    ε·(1-a)/c.
+
+    Parameters
+    ----------
+    catalog, theta: attraction, as in the diverse cascade, which this is at ε = η = 0.
+    extra, skip: ε and η, at most 1 together, or an item would be clicked less the more it attracts.
+
+    """
+
+    def __init__(self, catalog: Catalog, theta: Any, *, extra: float, skip: float) -> None:
+        super().__init__(catalog, theta)
+        self.extra = _share("extra of NoisyCascade", extra)
+        self.skip = _share("skip of NoisyCascade", skip)
+        if self.extra + self.skip > 1.0 + 1e-9:
+            raise ValueError(f"extra and skip of NoisyCascade must sum to at most 1, got {self.extra + self.skip}")
+
+    def habits(self, attraction: Floats) -> Habits:
+        """Clicks with probability c; goes on after an accident and after no click."""
+        accident = self.extra * np.maximum(0.0, 1.0 - attraction)  # θ may sum to a little above 1, by rounding
+        click = (1.0 - self.skip) * attraction + accident
+        return Habits(click, np.divide(accident, click, out=np.zeros_like(click), where=click > 0.0), 1.0)
+
+
+def _reached(click: Floats, after_click: Floats, after_pass: Floats, shape: tuple[int, int]) -> Floats:
+    """Probability that people get as far as each position (users, K)."""
+    stay = click * after_click + (1.0 - click) * after_pass
+    reached = np.ones(shape)
+    reached[:, 1:] = np.cumprod(np.broadcast_to(stay, shape), axis=1)[:, :-1]
+    return reached
+
+
+def _plane(part: Any) -> Floats:
+    """An array with two axes, in models of ours always of the one type that kernels are compiled for ahead of time."""
+    if type(part) is float:
+        return _everywhere(part)
+    if isinstance(part, np.ndarray) and part.ndim == 2 and part.dtype is FLOAT:
+        return part
+    return np.array(part, dtype=np.float64, ndmin=2)
+
+
+@lru_cache(maxsize=64)
+def _everywhere(share: float) -> Floats:
+    return np.full((1, 1), share)
+
+
+def _share(name: str, value: Any) -> float:
+    return checks.number(name, value, low=0.0, high=1.0)
+
+
+def _by_position(name: str, values: Any) -> Floats:
+    """Probabilities (K,) or more, read-only."""
+    return checks.fixed(checks.within(name, checks.floats(name, values, (None,), "(K,)"), 0.0, 1.0))
+
+
+def _first(name: str, values: Floats, K: int) -> Floats:
+    """Those of the first K positions."""
+    if values.size < K:
+        raise ValueError(f"{name} must have a number for each of the {K} positions of a list, got {values.size}")
+    return values[:K]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from thali import checks
-from thali.clicks import ClickModel
+from thali.clicks import ClickModel, Habits
 from thali.policies import Policy, State
 from thali.randomness import streams
 from thali.types import Booleans, Floats, Integers
@@ -25,13 +25,15 @@ class Run:
     steps: Integers
     """(points,): how many steps had been made."""
     regret: Floats
-    """(users, points): cumulative, Σ f(A_best, θ*) - f(A_t, θ*)."""
+    """(users, points): cumulative, Σ f(A_best, θ*) - f(A_t, θ*), where tastes change with the θ* of the moment."""
+    value: Floats
+    """(users, points): cumulative Σ f(A_t, θ*), for :func:`thali.theory.scaled_regret`."""
     clicks: Integers
     """(users, points): cumulative number of clicks."""
     lists: Integers
     """(users, points, K): the list shown at that step."""
     best: Floats
-    """(users,): f of the list that regret is measured against."""
+    """(users,): f of the list that regret is measured against, at the last step."""
     last_loss: Floats
     """(users,): the regret of the last step alone."""
     state: State
@@ -42,11 +44,6 @@ class Run:
         return (
             f"Run({users} users, {self.steps[-1]} steps, {points} points, mean regret {self.regret[:, -1].mean():.4g})"
         )
-
-    @property
-    def value(self) -> Floats:
-        """(users, points): cumulative Σ f(A_t, θ*), for :func:`thali.theory.scaled_regret`."""
-        return np.asarray(self.best[:, None] * self.steps - self.regret)
 
     def slope(self, share: float = 0.1) -> Floats:
         """Regret a step over the last share of the run (users,): 0 once the best list has been learned."""
@@ -71,6 +68,7 @@ def simulate(
     """Let a policy serve the users of a model for so many steps, each user one list a step.
 
     The paper's conventions: regret is the expected loss in click probability against the model's greedy list (γ = 1).
+    Where tastes change (:class:`thali.Drift`) that is the greedy list of the model in force at the step.
     The policy's catalogue and the model's may differ in weights, not in items or topics.
 
     Parameters
@@ -80,10 +78,11 @@ def simulate(
         policy meets the same luck, and a person alone what they meet in a batch.
     points: how many steps to record, evenly spaced, or which (ascending, from 1 to steps); the last always is.
     people: the numbers of the users; 0, 1, ... by default.
-    state: to go on from (a copy is taken); by default nothing is known. Luck starts anew: take another seed.
+    state: to go on from (a copy is taken); by default nothing is known. Luck and the count of steps start anew: take
+        another seed.
     progress: called with the number of steps made since the last call.
 
-    Cost: one recommend, one update and O(users·K·d) a step.
+    Cost: one recommend, one update and O(users·K·d) a step; the best lists once, and again whenever tastes change.
 
     Examples
     --------
@@ -112,11 +111,10 @@ def simulate(
 
     luck = streams(seed, "luck", numbers)
     own = streams(seed, "policy", numbers)
-    best_lists = model.best_lists(policy.K)
-    checks.within(f"attraction of {type(model).__name__}", model.attraction(best_lists), 0.0, 1.0 + 1e-9)
-    best = model.click_probability(best_lists)
-    total, clicked = np.zeros(users), np.zeros(users, dtype=np.int64)
-    regret = np.empty((users, recorded.size))
+    now = model.at(0)
+    best = _best(now, policy.K, users)
+    total, earned, clicked = np.zeros(users), np.zeros(users), np.zeros(users, dtype=np.int64)
+    regret, value_at = np.empty((users, recorded.size)), np.empty((users, recorded.size))
     clicks_at = np.empty((users, recorded.size), dtype=np.int64)
     lists_at = np.empty((users, recorded.size, policy.K), dtype=np.int64)
     point = 0
@@ -124,16 +122,33 @@ def simulate(
         size = min(CHUNK, steps - begin)
         draws = np.stack([generator.random((size, policy.K)) for generator in luck], axis=1)
         for at in range(size):
-            lists, clicks, value = _step(policy, model, state, own, draws[at])
+            if (in_force := model.at(begin + at)) is not now:
+                now = in_force
+                best = _best(now, policy.K, users)
+            lists, clicks, value = _step(policy, now, state, own, draws[at])
             lost = best - value
             total += lost
+            earned += value
             clicked += clicks.sum(axis=1)
             if recorded[point] == begin + at + 1:
-                regret[:, point], clicks_at[:, point], lists_at[:, point] = total, clicked, lists
+                regret[:, point], value_at[:, point] = total, earned
+                clicks_at[:, point], lists_at[:, point] = clicked, lists
                 point += 1
         if progress is not None:
             progress(size)
-    return Run(recorded, regret, clicks_at, lists_at, best, lost, state)
+    return Run(recorded, regret, value_at, clicks_at, lists_at, best, lost, state)
+
+
+def _best(model: ClickModel, K: int, users: int) -> Floats:
+    """The click probability f of a model's best lists (users,); what it says of its people must be probabilities."""
+    name = type(model).__name__
+    if model.users != users:
+        raise ValueError(f"users of {name}, in force by now, must be the same {users}, got {model.users}")
+    lists = model.best_lists(K)
+    attraction = checks.within(f"attraction of {name}", model.attraction(lists), 0.0, 1.0 + 1e-9)
+    for part, shares in zip(Habits._fields, model.habits(attraction), strict=True):
+        checks.within(f"{part} of {name}", np.asarray(shares), 0.0, 1.0 + 1e-9)
+    return model.click_probability(lists)
 
 
 def _step(policy: Policy, model: ClickModel, state: State, own: Any, luck: Floats) -> tuple[Integers, Booleans, Floats]:

@@ -18,7 +18,16 @@ from numba.extending import is_jitted
 
 import thali.kernels
 from thali.catalog import Catalog
-from thali.clicks import Cascade, ClickModel, DiverseCascade, LinearSubmodular
+from thali.clicks import (
+    Cascade,
+    ClickModel,
+    DependentClick,
+    DiverseCascade,
+    DynamicBayesian,
+    LinearSubmodular,
+    NoisyCascade,
+    PositionBased,
+)
 from thali.datasets.estimation import preferences
 from thali.datasets.interactions import Interactions
 from thali.lists import greedy_lists, optimal_list
@@ -85,6 +94,12 @@ def use_everything() -> None:
             person,
             LinearSubmodular(catalog, theta),
             Cascade(np.full((len(theta), catalog.L), 0.5)),
+            Cascade.of_topics(catalog, theta),
+            DependentClick(catalog, theta, going_on=0.5),
+            DependentClick(catalog, theta, going_on=[0.5, 0.4]),
+            DynamicBayesian(catalog, theta, satisfaction=0.5),
+            PositionBased(catalog, theta, examined=[1.0, 0.5]),
+            NoisyCascade(catalog, theta, extra=0.1, skip=0.1),
         )
         for make in POLICIES.values():
             policy = make(catalog, K)

@@ -1,6 +1,8 @@
-"""The paper's click model from data: w̄(i,j) and θ*, as in Real-World Datasets."""
+"""The paper's click model from data: w̄(i,j) and θ*, as in Real-World Datasets; and how people browse, roughly."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +38,89 @@ def preferences(interactions: Interactions) -> Floats:
     counts = _counts(interactions)
     totals = counts.sum(axis=1, keepdims=True)
     return np.asarray(counts / np.maximum(1, totals))
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """Settings of click models from a data set's own rates, by :func:`behaviour`."""
+
+    satisfaction: float
+    """Of :class:`thali.DynamicBayesian`."""
+    going_on: float
+    """Of :class:`thali.DependentClick`."""
+    examined: Floats
+    """(K,), of :class:`thali.PositionBased`."""
+    extra: float
+    """Of :class:`thali.NoisyCascade`."""
+    skip: float
+    """Of :class:`thali.NoisyCascade`."""
+    intercept: float
+    """Of the line from which extra and skip follow, before they were brought into range."""
+    slope: float
+    """Of the same line."""
+
+
+def behaviour(interactions: Interactions, *, at_least: float, K: int) -> Behaviour:
+    """Settings for click models from all interactions and their values, before ``attracted``.
+
+    Stand-ins: such data know nothing of lists, positions or clicks, so none of these is an estimate of how anyone
+    browses. They only make people who break the paper's model as much as rates of the same data would suggest.
+
+    satisfaction: the share of interactions of at least this value: clicked is rated or played at all, satisfied loved.
+    going_on: 1 - satisfaction.
+    examined: interactions with the (k+1)-th most interacted item over those with the first: attention falls by rank.
+    extra, skip: the least-squares line F(u,i) ≈ extra + (1-skip-extra)·⟨w̄_i, θ_u⟩ over all pairs of users and items,
+        with F, w̄ and θ of the interactions of at least this value. What the line says at 0 and at 1, which is extra
+        and 1-skip, is brought into [0, 1]; a line that falls becomes the mean of F. ``intercept`` and ``slope`` are the
+        line as it was.
+
+    Parameters
+    ----------
+    at_least: as in ``attracted``.
+    K: how many positions, at most the items.
+
+    Cost: O(interactions · topics of an item + (users + items)·d²); no array of all pairs.
+
+    Examples
+    --------
+    >>> import thali
+    >>> data = thali.datasets.Interactions.of(
+    ...     [("ana", "Heat", 5), ("ana", "Fargo", 5), ("bob", "Heat", 5), ("bob", "Ronin", 3)],
+    ...     {"Heat": ["crime"], "Fargo": ["crime", "comedy"], "Ronin": ["crime"]},
+    ... )
+    >>> found = thali.behaviour(data, at_least=5, K=2)
+    >>> found.satisfaction, found.going_on, found.examined
+    (0.75, 0.25, array([1. , 0.5]))
+
+    """
+    checks.instance("interactions", interactions, Interactions)
+    K = checks.list_length("behaviour", K, len(interactions.items))
+    if not len(interactions):
+        raise ValueError("interactions must have at least one value, got none")
+    loved = interactions.attracted(at_least)
+    satisfaction = len(loved) / len(interactions)
+    often = np.sort(np.bincount(interactions.item, minlength=len(interactions.items)))[::-1]
+    intercept, slope = _line(loved)
+    extra, most = float(np.clip(intercept, 0.0, 1.0)), float(np.clip(intercept + slope, 0.0, 1.0))
+    if slope < 0.0:
+        extra = most = loved.density
+    return Behaviour(satisfaction, 1.0 - satisfaction, often[:K] / often[0], extra, 1.0 - most, intercept, slope)
+
+
+def _line(loved: Interactions) -> tuple[float, float]:
+    """Intercept and slope of F on a(u,i) = ⟨w̄_i, θ_u⟩ over all pairs, from sums of d² numbers each.
+
+    Σ a = ⟨Σ w̄_i, Σ θ_u⟩, Σ a² = ⟨Σ w̄_i w̄_iᵀ, Σ θ_u θ_uᵀ⟩, Σ F·a = Σ_u ⟨Σ_i F(u,i)·w̄_i, θ_u⟩. Flat where a is the same
+    for all pairs.
+    """
+    weights, theta = attractiveness(loved), preferences(loved)
+    pairs = len(loved.users) * len(loved.items)
+    mean = float(weights.sum(axis=0) @ theta.sum(axis=0)) / pairs
+    square = float(((weights.T @ weights).toarray() * (theta.T @ theta)).sum()) / pairs
+    product = float(((loved.matrix() @ weights).toarray() * theta).sum()) / pairs
+    spread = square - mean**2
+    slope = (product - loved.density * mean) / spread if spread > 1e-12 * square else 0.0
+    return loved.density - slope * mean, slope
 
 
 def _counts(interactions: Interactions) -> Integers:

@@ -325,8 +325,8 @@ def since(above: str, below: str, share: float, low: float, high: float = inf, k
     """What regret of one policy grew by after this share of the run, over what another's did."""
 
     def make(where: str, a: Curve, b: Curve) -> Check:
-        grown = [curve.final - curve.at(share)[1] for curve in (a, b)]
-        return Check(f"{where} {above}/{below} since {share:.0%}", ratio(*grown, a.split), low, high)
+        found = ratio(a.final - a.at(share)[1], b.final - b.at(share)[1], a.split)
+        return Check(f"{where} {above}/{below} since {share:.0%} of the run", found, low, high)
 
     return in_cells((above, below), make, keep)
 

@@ -13,7 +13,7 @@ from thali.experiments.results import Curve, Results
 from thali.experiments.settings import KINDS, PRACTICAL
 from thali.experiments.sources import SOURCES
 from thali.experiments.statistics import Estimate, mean
-from thali.types import Floats
+from thali.types import Floats, Integers
 
 #: The measure of diversity that is shown: it sees sets of topics alone, not what a model rewards.
 SHOWN = "intra_list_distance"
@@ -33,7 +33,7 @@ class Cell:
     """Intra-list distance over the last tenth."""
     by_person: Floats
     """Lost, (people,)."""
-    split: Floats
+    split: Integers
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def selected(source: str, data: str | None) -> Interactions:
 def fitted(source: str, data: str | None, d: int, K: int) -> Behaviour:
     """How people of a source behave beside what attracts them, by its own rates; of made-up problems, a guess."""
     if source not in SOURCES:
-        return Behaviour(satisfaction=0.5, going_on=0.5, examined=1.0 / np.arange(1, K + 1), extra=0.02, skip=0.2)
+        return Behaviour(0.5, 0.5, 1.0 / np.arange(1, K + 1), extra=0.02, skip=0.2, intercept=0.02, slope=0.78)
     return behaviour(active(source, data).top_topics(d), at_least=SOURCES[source].at_least, K=K)
 
 
@@ -90,7 +90,8 @@ def problem(experiment: Experiment, split: int, *, seed: int, data: str | None =
         made = _made_up(experiment, split, users, seed)
         catalog, weights, theta, names = made.catalog, made.weights, made.theta, None
         after = np.roll(theta, 1, axis=1)
-    rates = replace(fitted(experiment.source, data, experiment.d, experiment.K), **dict(experiment.rates))
+    given: dict[str, Any] = dict(experiment.rates)
+    rates = replace(fitted(experiment.source, data, experiment.d, experiment.K), **given)
     make = PEOPLE[experiment.clicks]
     model: ClickModel = make(weights, theta, rates)
     told = "" if experiment.clicks == KINDS[0] else repr(rates)

@@ -62,7 +62,7 @@ class Task:
         from thali import __version__
 
         e = self.experiment
-        told = (e.name, e.source, e.people, e.d, e.K, e.steps, e.users, e.splits)
+        told: tuple[object, ...] = (e.name, e.source, e.people, e.d, e.K, e.steps, e.users, e.splits)
         if e.clicks != KINDS[0] or e.drift:
             told = (*told, e.clicks, e.drift, problem.told)
         asked = repr((told, self.policy, self.settings, self.split, self.seed, POINTS, __version__))

@@ -58,21 +58,6 @@ def list_attraction(kind, items, theta, lists, out):
 
 
 @kernel
-def outcome(attraction, clicks, leaves, value):
-    """1 - Π_k (1 - attraction_k) into value (users,); where people leave, only the first of the clicks stays."""
-    users, K = attraction.shape
-    for user in range(users):
-        passed = 1.0
-        clicked = False
-        for k in range(K):
-            passed *= 1.0 - attraction[user, k]
-            if leaves and clicked:
-                clicks[user, k] = False
-            clicked |= clicks[user, k]
-        value[user] = 1.0 - passed
-
-
-@kernel
 def add(M, B, gains, clicks, count, precision, positions, factor, support):
     """M += factor·v_k·σ⁻²·xxᵀ and B += factor·v_k·x·click over the first count positions of one user's list.
 

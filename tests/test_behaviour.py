@@ -1,0 +1,86 @@
+"""Settings of click models from a data set's rates, against their definitions written as plain loops."""
+
+import numpy as np
+import pytest
+
+import thali
+from thali.datasets.estimation import attractiveness
+
+
+def made_up(seed, users=30, items=20, topics=4):
+    """Ratings from 1 to 5 for some pairs; some items have no topic, some users love nothing."""
+    rng = np.random.default_rng(seed)
+    of_item = {f"i{e:02}": [f"t{j}" for j in range(topics) if rng.random() < 0.4] for e in range(items)}
+    liking = rng.random((users, items)) ** rng.uniform(0.5, 3.0, size=items)
+    rows = [
+        (f"u{u:02}", f"i{e:02}", int(1 + 5 * liking[u, e] * (u > 2)))
+        for u in range(users)
+        for e in range(items)
+        if rng.random() < 0.3
+    ]
+    return thali.datasets.Interactions.of(rows, of_item)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_number_is_what_its_definition_says(seed):
+    data = made_up(seed)
+    found = thali.behaviour(data, at_least=4, K=6)
+    assert found.satisfaction == sum(value >= 4 for value in data.value) / len(data)
+    assert found.going_on == 1 - found.satisfaction
+    counts = sorted((int((data.item == e).sum()) for e in range(20)), reverse=True)
+    np.testing.assert_array_equal(found.examined, np.array(counts[:6]) / counts[0])
+    loved = data.attracted(at_least=4)
+    weights, theta = attractiveness(loved).toarray(), thali.preferences(loved)
+    F = np.zeros((30, 20))
+    F[loved.user, loved.item] = 1.0
+    a = [[weights[i] @ theta[u] for i in range(20)] for u in range(30)]
+    slope, intercept = np.polyfit(np.ravel(a), F.ravel(), 1)
+    assert (found.intercept, found.slope) == pytest.approx((intercept, slope), rel=1e-9)
+    assert found.extra == min(1.0, max(0.0, found.intercept))
+    assert 1.0 - found.skip == pytest.approx(min(1.0, max(0.0, found.intercept + found.slope)), abs=1e-12)
+    catalog = thali.Catalog.estimate(loved)
+    thali.DependentClick(catalog, theta, going_on=found.going_on)
+    thali.DynamicBayesian(catalog, theta, satisfaction=found.satisfaction)
+    thali.PositionBased(catalog, theta, examined=found.examined).click_probability([range(6)] * 30)
+    thali.NoisyCascade(catalog, theta, extra=found.extra, skip=found.skip)
+
+
+def test_a_line_above_1_leaves_no_skipping_and_a_falling_one_becomes_the_mean():
+    told = {"both": ["x", "y"], "left": ["x"], "right": ["y"], "none": []}
+    rows = [(person, item, 5) for person in "ab" for item in ("both", "left", "right")]
+    steep = thali.behaviour(thali.datasets.Interactions.of(rows, told), at_least=5, K=4)
+    # ⟨w̄, θ⟩ is 1, 1/2, 1/2, 0 and F is 1, 1, 1, 0, for both people: the line is 1/4 + a, which is 5/4 at 1.
+    assert (steep.intercept, steep.slope) == pytest.approx((0.25, 1.0))
+    assert (steep.extra, steep.skip) == pytest.approx((0.25, 0.0))
+    np.testing.assert_array_equal(steep.examined, [1.0, 1.0, 1.0, 0.0])
+    # Each loves one of two items in x, where ⟨w̄, θ⟩ is 1/2, and the item of no topic, where it is 0: the line is 1 - a.
+    rows = [("a", "left", 5), ("b", "right", 5), ("a", "none", 5), ("b", "none", 5)]
+    data = thali.datasets.Interactions.of(rows, {"left": ["x"], "right": ["x"], "none": []})
+    falling = thali.behaviour(data, at_least=5, K=1)
+    assert (falling.intercept, falling.slope) == pytest.approx((1.0, -1.0))
+    assert (falling.extra, falling.skip) == pytest.approx((2 / 3, 1 / 3))
+
+
+def test_what_nobody_loves_says_nothing_of_noise():
+    found = thali.behaviour(made_up(0), at_least=9, K=3)
+    assert (found.satisfaction, found.going_on, found.extra, found.skip) == (0.0, 1.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: thali.behaviour(None, at_least=5, K=3), "interactions must be a thali.Interactions, got None"),
+        (
+            lambda: thali.behaviour(made_up(0), at_least=5, K=21),
+            "K of behaviour must be from 1 to the 20 items there are",
+        ),
+        (lambda: thali.behaviour(made_up(0), at_least=None, K=2), "at_least of attracted must be a number"),
+        (
+            lambda: thali.behaviour(made_up(0).attracted(9), at_least=5, K=2),
+            "interactions must have at least one value",
+        ),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
