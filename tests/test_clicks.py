@@ -286,6 +286,7 @@ def test_one_generator_for_each_user_draws_for_that_user_only():
         (lambda: MODELS["LinearSubmodular"].examination(lists + 9), r"lists must hold distinct item indices"),
         (lambda: MODELS["Cascade"].respond(lists, np.full((3, 4), np.nan)), r"luck must be finite"),
         (lambda: MODELS["Cascade"].respond(lists, np.zeros((3, 2))), r"luck must have shape"),
+        (lambda: MODELS["Cascade"].outcome(lists, np.zeros((3, 2))), r"luck must have shape"),
         (lambda: MODELS["Cascade"].attraction([[0, 1]]), r"lists must have shape"),
         (lambda: MODELS["Cascade"].best_lists(13), r"K of best_lists must be from 1 to the 12 items there are"),
         (lambda: MODELS["DiverseCascade"].attraction(lists + 9), r"lists must hold distinct item indices"),

@@ -28,6 +28,7 @@ def test_regret_is_against_the_greedy_list_of_the_true_model():
         lost = best - np.array(shown)
         np.testing.assert_allclose(run.regret[user], np.cumsum(lost), atol=1e-12)
         np.testing.assert_allclose(run.value[user], np.cumsum(shown), rtol=1e-12)
+    np.testing.assert_array_equal(run.value, run.best[:, None] * run.steps - run.regret)  # to the bit, without drift
     assert (np.diff(run.clicks, axis=1) >= 0).all()
     assert run.clicks[:, -1].sum() > 0
 

@@ -97,13 +97,17 @@ class ClickModel(ABC):
         return clicks, np.arange(clicks.shape[1]) < depth[:, None]
 
     def outcome(self, lists: Any, luck: Floats) -> tuple[Booleans, Floats]:
-        """:meth:`respond` and :meth:`click_probability` together, with attraction computed once where both are ours."""
+        """:meth:`respond` and :meth:`click_probability` together, with attraction computed once where both are ours.
+
+        The short road of :func:`thali.simulate`, which draws luck itself: of an array only the shape is checked.
+        """
         mine = type(self)
         if mine.respond is not ClickModel.respond or mine.click_probability is not ClickModel.click_probability:
             return self.respond(lists, luck), self.click_probability(lists)
         (click, after_click, after_pass), shape = self._habits(lists)
-        luck = checks.floats("luck", luck, shape, "(users, K)")
-        clicks, value = np.zeros(shape, dtype=np.bool_), np.empty(shape[0])
+        if type(luck) is not np.ndarray or luck.shape != shape:
+            luck = checks.floats("luck", luck, shape, "(users, K)")
+        clicks, value = np.zeros(shape, np.bool_), np.empty(shape[0])
         browse.outcome(click, after_click, after_pass, luck, clicks, value)
         return clicks, value
 

@@ -113,7 +113,9 @@ def simulate(
     own = streams(seed, "policy", numbers)
     now = model.at(0)
     best = _best(now, policy.K, users)
-    total, earned, clicked = np.zeros(users), np.zeros(users), np.zeros(users, dtype=np.int64)
+    # Σ of the best f up to the step from which the model now in force is.
+    attainable, since = np.zeros(users), 0
+    total, clicked = np.zeros(users), np.zeros(users, dtype=np.int64)
     regret, value_at = np.empty((users, recorded.size)), np.empty((users, recorded.size))
     clicks_at = np.empty((users, recorded.size), dtype=np.int64)
     lists_at = np.empty((users, recorded.size, policy.K), dtype=np.int64)
@@ -123,16 +125,15 @@ def simulate(
         draws = np.stack([generator.random((size, policy.K)) for generator in luck], axis=1)
         for at in range(size):
             if (in_force := model.at(begin + at)) is not now:
-                now = in_force
-                best = _best(now, policy.K, users)
+                attainable, since = attainable + best * (begin + at - since), begin + at
+                now, best = in_force, _best(in_force, policy.K, users)
             lists, clicks, value = _step(policy, now, state, own, draws[at])
             lost = best - value
             total += lost
-            earned += value
             clicked += clicks.sum(axis=1)
             if recorded[point] == begin + at + 1:
-                regret[:, point], value_at[:, point] = total, earned
-                clicks_at[:, point], lists_at[:, point] = clicked, lists
+                regret[:, point], clicks_at[:, point], lists_at[:, point] = total, clicked, lists
+                value_at[:, point] = attainable + best * (begin + at + 1 - since) - total
                 point += 1
         if progress is not None:
             progress(size)
