@@ -61,11 +61,12 @@ def test_divrank_equals_a_matrix_of_all_steps(style):
         for damping, link, rounds in ((0.9, 0.25, 100), (0.5, 0.9, 30), (0.99, 0.25, 1000)):
             diversify.divrank(unit, prior, damping, link, rounds, 0.0, p)
             np.testing.assert_allclose(p, plain.divrank(W, prior, damping, link, rounds), rtol=0, atol=1e-8)
-        worth, pool = plain.relevance(W, estimate, inverse, 0.5), int(rng.integers(5, 30))
+        alpha, pool = 0.5 * (seed % 2), int(rng.integers(5, 30))
+        worth = plain.relevance(W, estimate, inverse, alpha)
         near = [e for e in plain.top(worth, pool + 2) if e not in (1, 2)][:pool]
         prior = np.maximum([worth[e] for e in near], 0.0)
         p = dict(zip(near, plain.divrank(W[near], prior / prior.sum(), 0.9, 0.25, 100), strict=True))
-        policy = thali.CascadeLinUCB(thali.Catalog(W), 5, alpha=0.5, sigma=1.0, build=thali.DivRank(pool=pool))
+        policy = thali.CascadeLinUCB(thali.Catalog(W), 5, alpha=alpha, sigma=1.0, build=thali.DivRank(pool=pool))
         state = policy.init(1)
         state.M[0], state.B[0] = np.linalg.inv(inverse), np.linalg.solve(inverse, estimate)
         state.refresh()

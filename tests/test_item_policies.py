@@ -56,6 +56,24 @@ def test_pie_equals_its_transcription_at_every_place(size):
         session(policy, counts, lambda rng: counts.pie(rng.random(2), place), seed=place)  # noqa: B023 (called at once)
 
 
+def test_pie_chooses_among_exactly_the_items_whose_index_reaches_the_last_leader():
+    rng = np.random.default_rng(7)
+    users, L, K = 600, 12, 3
+    policy = thali.PIE(catalog_of(L), K, place=1)
+    state = policy.init(users)
+    state.shown[:] = rng.integers(0, 60, size=(users, L)) * (rng.random((users, L)) < 0.9)
+    state.clicked[:] = rng.binomial(
+        state.shown, rng.choice([0.0, 0.3, 0.6, 1.0], size=(users, L), p=[0.1, 0.4, 0.4, 0.1])
+    )
+    state.updates[:] = rng.integers(60, 3000, size=users)
+    lists = policy.recommend(state, [np.random.default_rng(user) for user in range(users)])
+    for user in range(users):
+        counts = plain.PlainItems(L, K)
+        counts.seen, counts.ones = state.shown[user].tolist(), state.clicked[user].tolist()
+        counts.updates = int(state.updates[user])
+        assert lists[user].tolist() == counts.pie(np.random.default_rng(user).random(2), 1)
+
+
 BASES = [("ucb1", None), ("kl-ucb", None), ("exp3", 0.3), ("exp3", 1.0)]
 
 

@@ -105,6 +105,22 @@ def test_an_impression_learned_twice_within_the_window_is_refused_and_nothing_is
     np.testing.assert_array_equal(state.M, before.M)
 
 
+def test_a_window_forgets_to_the_last_bit():
+    """Every W impressions it is what a newcomer learns from the last W alone, whatever was learned and forgotten."""
+    rng = np.random.default_rng(5)
+    policy = thali.CascadeLSB(thali.Catalog(weights("sparse", 12, 4, rng)), 3, sigma=1e-3, window=7)
+    state, seen = policy.init(1), []
+    for step in range(700):
+        seen.append((rng.permutation(12)[None, :3], plain.some_clicks(rng, 3)[None]))
+        policy.update(state, *seen[-1])
+        if step % 7 == 6:
+            newcomer = policy.init(1)
+            for lists, clicks in seen[-7:]:
+                policy.update(newcomer, lists, clicks)
+            np.testing.assert_array_equal(state.M, newcomer.M)
+            np.testing.assert_array_equal(state.B, newcomer.B)
+
+
 def drawn_by(make, W, kind="probabilistic", **settings):
     """A policy, and the estimates that its lists are built from."""
     estimates = []
