@@ -27,8 +27,12 @@ def test_each_number_is_what_its_definition_says(seed):
     found = thali.behaviour(data, at_least=4, K=6)
     assert found.satisfaction == sum(value >= 4 for value in data.value) / len(data)
     assert found.going_on == 1 - found.satisfaction
-    counts = sorted((int((data.item == e).sum()) for e in range(20)), reverse=True)
-    np.testing.assert_array_equal(found.examined, np.array(counts[:6]) / counts[0])
+    counts = [n for n in (int((data.user == u).sum()) for u in range(30)) if n > 0]
+    deep = [sum(n / max(counts) > k / 6 + 1e-12 for n in counts) / len(counts) for k in range(6)]
+    np.testing.assert_allclose(found.examined, deep, rtol=1e-15)
+    assert found.perseverance == pytest.approx(sum(deep[1:]) / sum(deep[:-1]))
+    assert found.examined[0] == 1.0
+    assert 0.0 < found.examined[-1] < 1.0
     loved = data.attracted(at_least=4)
     weights, theta = attractiveness(loved).toarray(), thali.preferences(loved)
     F = np.zeros((30, 20))
@@ -40,7 +44,7 @@ def test_each_number_is_what_its_definition_says(seed):
     assert 1.0 - found.skip == pytest.approx(min(1.0, max(0.0, found.intercept + found.slope)), abs=1e-12)
     catalog = thali.Catalog.estimate(loved)
     thali.DependentClick(catalog, theta, going_on=found.going_on)
-    thali.DynamicBayesian(catalog, theta, satisfaction=found.satisfaction)
+    thali.DynamicBayesian(catalog, theta, satisfaction=found.satisfaction, perseverance=found.perseverance)
     thali.PositionBased(catalog, theta, examined=found.examined).click_probability([range(6)] * 30)
     thali.NoisyCascade(catalog, theta, extra=found.extra, skip=found.skip)
 
@@ -52,7 +56,7 @@ def test_a_line_above_1_leaves_no_skipping_and_a_falling_one_becomes_the_mean():
     # ⟨w̄, θ⟩ is 1, 1/2, 1/2, 0 and F is 1, 1, 1, 0, for both people: the line is 1/4 + a, which is 5/4 at 1.
     assert (steep.intercept, steep.slope) == pytest.approx((0.25, 1.0))
     assert (steep.extra, steep.skip) == pytest.approx((0.25, 0.0))
-    np.testing.assert_array_equal(steep.examined, [1.0, 1.0, 1.0, 0.0])
+    np.testing.assert_array_equal(steep.examined, [1.0, 1.0, 1.0, 1.0])
     # Each loves one of two items in x, where ⟨w̄, θ⟩ is 1/2, and the item of no topic, where it is 0: the line is 1 - a.
     rows = [("a", "left", 5), ("b", "right", 5), ("a", "none", 5), ("b", "none", 5)]
     data = thali.datasets.Interactions.of(rows, {"left": ["x"], "right": ["x"], "none": []})

@@ -48,6 +48,8 @@ def test_mmr_at_its_limits_among_ties_and_among_what_may_be_shown():
     assert unlike.recommend(state).tolist() == [[0, 1, 3, 5]]
     assert unlike.recommend(state, exclude=[0, 1, 3]).tolist() == [[2, 5, 6, 8]]
     assert unlike.recommend(state, candidates=[11, 4, 2, 0, 10]).tolist() == [[0, 10, 2, 4]]
+    nothing = thali.CascadeLinUCB(catalog, 4, alpha=0.0, build=thali.MMR(0.5))  # nothing is relevant yet
+    assert nothing.recommend(nothing.init(1)).tolist() == [[0, 1, 3, 5]]
     most = thali.Oracle(catalog, 4, theta=theta, build=thali.MMR(1.0))
     assert most.recommend(state, exclude=[2]).tolist() == [[0, 4, 1, 6]]
 
@@ -56,16 +58,16 @@ def test_mmr_at_its_limits_among_ties_and_among_what_may_be_shown():
 def test_divrank_equals_a_matrix_of_all_steps(style):
     for seed in range(6):
         W, estimate, inverse, rng = believed(style, seed)
-        length = np.linalg.norm(W, axis=1, keepdims=True)
-        unit, prior, p = W / np.where(length > 0, length, 1), rng.dirichlet(np.full(25, 0.5)), np.empty(25)
+        items, prior, p = thali.Catalog(W).sparse, rng.dirichlet(np.full(25, 0.5)), np.empty(25)
         for damping, link, rounds in ((0.9, 0.25, 100), (0.5, 0.9, 30), (0.99, 0.25, 1000)):
-            diversify.divrank(unit, prior, damping, link, rounds, 0.0, p)
+            diversify.divrank(items, np.arange(25), W.shape[1], prior, damping, link, rounds, 0.0, p)
             np.testing.assert_allclose(p, plain.divrank(W, prior, damping, link, rounds), rtol=0, atol=1e-8)
         alpha, pool = 0.5 * (seed % 2), int(rng.integers(5, 30))
         worth = plain.relevance(W, estimate, inverse, alpha)
-        near = [e for e in plain.top(worth, pool + 2) if e not in (1, 2)][:pool]
+        near = sorted([e for e in plain.top(worth, pool + 2) if e not in (1, 2)][:pool])
         prior = np.maximum([worth[e] for e in near], 0.0)
-        p = dict(zip(near, plain.divrank(W[near], prior / prior.sum(), 0.9, 0.25, 100), strict=True))
+        prior = (prior + 1e-9 * prior.max()) * np.linspace(1.01, 1.0, len(near))  # tilted, for twins
+        p = dict(zip(near, plain.divrank(W[near], prior / prior.sum(), 0.9, 0.25, 200), strict=True))
         policy = thali.CascadeLinUCB(thali.Catalog(W), 5, alpha=alpha, sigma=1.0, build=thali.DivRank(pool=pool))
         state = policy.init(1)
         state.M[0], state.B[0] = np.linalg.inv(inverse), np.linalg.solve(inverse, estimate)
@@ -82,6 +84,10 @@ def test_divrank_at_its_limits():
     for settings in ({"link": 0.0}, {"damping": 0.0}):
         oracle = thali.Oracle(thali.Catalog(W), 6, theta=theta, build=thali.DivRank(**settings))
         assert oracle.recommend(oracle.init(1))[0].tolist() == popular
+    twins = thali.Oracle(
+        thali.Catalog(np.repeat(0.6 * np.eye(4), 5, axis=0)), 4, theta=[0.4, 0.3, 0.2, 0.1], build=thali.DivRank()
+    )
+    assert twins.recommend(twins.init(1)).tolist() == [[0, 5, 10, 15]]
     for seed in range(20):  # four cliques, one topic each, of items that are nearly the same
         rng = np.random.default_rng(seed)
         W = np.clip(

@@ -214,7 +214,9 @@ REFUSED = [
         (thali.C3UCB, {"position_discounts": v}, rf"position_discounts of C3UCB must begin with 1, .*, got \[{v[0]}")
         for v in ([0.9, 0.5, 0.4], [1.0, 0.5, 0.6], [1.0, 0.5, 0.0], [1.0, 0.5, -0.1], [1.1, 1.0, 1.0])
     ),
-    (thali.CascadeUCB1, {"capped": 1}, "capped of CascadeUCB1 must be True or False, got 1"),
+    (thali.RankedBandits, {"horizon": 10}, "horizon of RankedBandits must come with base='exp3', got 10"),
+    (thali.RankedBandits, {"base": "exp3", "gamma": 0.5, "horizon": 10}, "horizon of .* must not come with gamma"),
+    (thali.Oracle, {"theta": np.zeros((0, 2))}, "theta of Oracle must be of at least one user, got none"),
     (thali.CascadeLinUCB, {"capped": "no"}, "capped of CascadeLinUCB must be True or False, got 'no'"),
     (thali.PIE, {"place": 3}, "place of PIE must be a whole number of at least 0 and at most 2, got 3"),
     (thali.PIE, {"place": -1}, "place of PIE must be a whole number of at least 0 and at most 2, got -1"),
@@ -237,7 +239,7 @@ REFUSED_BY_BUILDERS = [
     (thali.MMR, {"trade_off": 1.1}, f"trade_off of MMR must be {NUMBER} 1.1"),
     (thali.MMR, {"trade_off": None}, f"trade_off of MMR must be {NUMBER} None"),
     (thali.DivRank, {"damping": 1.0}, "damping of DivRank must be a number of at least 0 and at most .*, got 1.0"),
-    (thali.DivRank, {"link": -0.1}, f"link of DivRank must be {NUMBER} -0.1"),
+    (thali.DivRank, {"link": 1.0}, "link of DivRank must be a number of at least 0 and at most 0.99, got 1.0"),
     (thali.DivRank, {"pool": 0}, "pool of DivRank must be a whole number of at least 1, got 0"),
 ]
 

@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from thali import coverage, datasets, theory
     from thali.catalog import Catalog
-    from thali.clicks import (
-        Cascade,
-        ClickModel,
-        DependentClick,
-        DiverseCascade,
-        DynamicBayesian,
-        Habits,
-        LinearSubmodular,
-        NoisyCascade,
-        PositionBased,
-    )
+    from thali.clicks import Cascade, ClickModel, DiverseCascade, Habits, LinearSubmodular
     from thali.datasets.estimation import Behaviour, behaviour, preferences
     from thali.diversifiers import MMR, DivRank
     from thali.drift import Drift
     from thali.lists import greedy_lists, optimal_list
+    from thali.people import DependentClick, DynamicBayesian, NoisyCascade, PositionBased
     from thali.policies import (
         C3UCB,
         PIE,
@@ -56,13 +47,13 @@ else:
         "Catalog": "thali.catalog",
         "Cascade": "thali.clicks",
         "ClickModel": "thali.clicks",
-        "DependentClick": "thali.clicks",
+        "DependentClick": "thali.people",
         "DiverseCascade": "thali.clicks",
-        "DynamicBayesian": "thali.clicks",
+        "DynamicBayesian": "thali.people",
         "Habits": "thali.clicks",
         "LinearSubmodular": "thali.clicks",
-        "NoisyCascade": "thali.clicks",
-        "PositionBased": "thali.clicks",
+        "NoisyCascade": "thali.people",
+        "PositionBased": "thali.people",
         "Behaviour": "thali.datasets.estimation",
         "behaviour": "thali.datasets.estimation",
         "preferences": "thali.datasets.estimation",

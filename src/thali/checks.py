@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from thali.kernels.checks import finite, first_bad_list
 from thali.types import Booleans, Floats, Integers
 
+# Every whole number up to here is a float.
+MOST_COUNT = 2**53
+
 
 def number(name: str, value: Any, *, low: float, strict: bool = False, high: float = np.inf) -> float:
     """A finite real number, at least low (above it, if strict) and at most high."""
@@ -157,6 +160,7 @@ def counts(name: str, values: Any, users: int) -> Integers:
     array = _array(name, values, "iu", "whole numbers (users,)")
     if array.shape != (users,):
         raise ValueError(f"{name} must have shape (users,) = ({users},), got {array.shape}")
-    if array.min() < 0:
-        raise ValueError(f"{name} must be of at least 0, got {array.min()}")
+    if array.min() < 0 or array.max() > MOST_COUNT:
+        wrong = array.min() if array.min() < 0 else array.max()
+        raise ValueError(f"{name} must be from 0 to {MOST_COUNT}, got {wrong}")
     return array.astype(np.int64)

@@ -27,6 +27,9 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Processes on this mach
 Cluster = Annotated[str | None, typer.Option(help="The scheduler of a Dask cluster, such as tcp://host:8786.")]
 Seed = Annotated[int, typer.Option(min=0, help="From which splits, people and luck follow.")]
 
+# Columns that the table of every policy by every kind of person needs.
+WIDE = 100
+
 app = typer.Typer(
     name="thali",
     help="Learns, click by click, which diverse list of items to show each person.",
@@ -235,9 +238,11 @@ def robustness(
     from thali.experiments.robustness import Matrix
     from thali.experiments.settings import robustness as experiments_on
     from thali.experiments.sources import check_source
-    from thali.experiments.terminal import robustness_table
+    from thali.experiments.terminal import robustness_tables
 
     console = Console()
+    if console.width < WIDE:
+        console = Console(width=WIDE)
     named = None if policies is None else tuple(part.strip() for part in policies.split(","))
     asked = [e if full else e.shrunk() for e in experiments_on(check_source(source), d, K, named)]
     asked = [replace(e, users=users or e.users, steps=steps or e.steps) for e in asked]
@@ -246,7 +251,8 @@ def robustness(
     matrix = Matrix.of(found, source)
     for line in matrix.told():
         console.print(line, highlight=False)
-    console.print(robustness_table(matrix))
+    for table in robustness_tables(matrix):
+        console.print(table)
     console.print(f"\n{matrix.paragraph()}\n", highlight=False)
     page = out / f"robustness-{source}.md"
     page.write_text(matrix.markdown(), encoding="utf-8")

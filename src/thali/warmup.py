@@ -18,19 +18,11 @@ from numba.extending import is_jitted
 
 import thali.kernels
 from thali.catalog import Catalog
-from thali.clicks import (
-    Cascade,
-    ClickModel,
-    DependentClick,
-    DiverseCascade,
-    DynamicBayesian,
-    LinearSubmodular,
-    NoisyCascade,
-    PositionBased,
-)
+from thali.clicks import Cascade, ClickModel, DiverseCascade, LinearSubmodular
 from thali.datasets.estimation import preferences
 from thali.datasets.interactions import Interactions
 from thali.lists import greedy_lists, optimal_list
+from thali.people import DependentClick, DynamicBayesian, NoisyCascade, PositionBased
 from thali.policies import POLICIES
 from thali.simulation import simulate
 from thali.types import Floats, Integers

@@ -46,6 +46,8 @@ class Behaviour:
 
     satisfaction: float
     """Of :class:`thali.DynamicBayesian`."""
+    perseverance: float
+    """Of :class:`thali.DynamicBayesian`."""
     going_on: float
     """Of :class:`thali.DependentClick`."""
     examined: Floats
@@ -68,7 +70,9 @@ def behaviour(interactions: Interactions, *, at_least: float, K: int) -> Behavio
 
     satisfaction: the share of interactions of at least this value: clicked is rated or played at all, satisfied loved.
     going_on: 1 - satisfaction.
-    examined: interactions with the (k+1)-th most interacted item over those with the first: attention falls by rank.
+    examined: how deep people go: position k = 0..K-1 by the share of users (with any interaction) who have more than
+        k/K of the interactions of the most active one.
+    perseverance: those who get to a next position, by this, over those who get to the one before; 1 for K = 1.
     extra, skip: the least-squares line F(u,i) ≈ extra + (1-skip-extra)·⟨w̄_i, θ_u⟩ over all pairs of users and items,
         with F, w̄ and θ of the interactions of at least this value. What the line says at 0 and at 1, which is extra
         and 1-skip, is brought into [0, 1]; a line that falls becomes the mean of F. ``intercept`` and ``slope`` are the
@@ -90,7 +94,7 @@ def behaviour(interactions: Interactions, *, at_least: float, K: int) -> Behavio
     ... )
     >>> found = thali.behaviour(data, at_least=5, K=2)
     >>> found.satisfaction, found.going_on, found.examined
-    (0.75, 0.25, array([1. , 0.5]))
+    (0.75, 0.25, array([1., 1.]))
 
     """
     checks.instance("interactions", interactions, Interactions)
@@ -99,12 +103,15 @@ def behaviour(interactions: Interactions, *, at_least: float, K: int) -> Behavio
         raise ValueError("interactions must have at least one value, got none")
     loved = interactions.attracted(at_least)
     satisfaction = len(loved) / len(interactions)
-    often = np.sort(np.bincount(interactions.item, minlength=len(interactions.items)))[::-1]
+    active = np.bincount(interactions.user)
+    active = active[active > 0]
+    examined = np.array([(active * K > k * active.max()).mean() for k in range(K)])
+    perseverance = float(examined[1:].sum() / examined[:-1].sum()) if K > 1 else 1.0
     intercept, slope = _line(loved)
     extra, most = float(np.clip(intercept, 0.0, 1.0)), float(np.clip(intercept + slope, 0.0, 1.0))
     if slope < 0.0:
         extra = most = loved.density
-    return Behaviour(satisfaction, 1.0 - satisfaction, often[:K] / often[0], extra, 1.0 - most, intercept, slope)
+    return Behaviour(satisfaction, perseverance, 1.0 - satisfaction, examined, extra, 1.0 - most, intercept, slope)
 
 
 def _line(loved: Interactions) -> tuple[float, float]:

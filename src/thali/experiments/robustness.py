@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from thali.experiments.figures import heatmaps
-from thali.experiments.people import TOLD
+from thali.experiments.kinds import TOLD
 from thali.experiments.results import Curve, Results
 from thali.experiments.settings import KINDS, PRACTICAL
 from thali.experiments.sources import SOURCES

@@ -16,7 +16,7 @@ from thali.catalog import Catalog
 from thali.clicks import ClickModel, DiverseCascade
 from thali.datasets.estimation import Behaviour, behaviour, preferences
 from thali.datasets.interactions import Interactions
-from thali.experiments.people import PEOPLE, drifting
+from thali.experiments.kinds import PEOPLE, drifting
 from thali.experiments.problems import Problem, generated, single_items, synthetic
 from thali.experiments.settings import EXPERIMENTS, KINDS, Experiment
 from thali.randomness import stream
@@ -73,7 +73,8 @@ def selected(source: str, data: str | None) -> Interactions:
 def fitted(source: str, data: str | None, d: int, K: int) -> Behaviour:
     """How people of a source behave beside what attracts them, by its own rates; of made-up problems, a guess."""
     if source not in SOURCES:
-        return Behaviour(0.5, 0.5, 1.0 / np.arange(1, K + 1), extra=0.02, skip=0.2, intercept=0.02, slope=0.78)
+        depth = np.array([0.9**k for k in range(K)])
+        return Behaviour(0.5, 0.9, 0.5, depth, extra=0.05, skip=0.3, intercept=0.05, slope=0.65)
     return behaviour(active(source, data).top_topics(d), at_least=SOURCES[source].at_least, K=K)
 
 

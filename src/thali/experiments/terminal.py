@@ -89,22 +89,27 @@ def outcomes_table(results: Results, names: Sequence[str]) -> Table:
     return table
 
 
-def robustness_table(matrix: Matrix) -> Table:
-    """Final regret by policy and kind of person with its interval, and below it how diverse the lists were."""
-    table = Table(
-        title=f"Final regret \\[95%], {matrix.scale}; below it, intra-list distance",
+def robustness_tables(matrix: Matrix) -> list[Table]:
+    """Final regret by policy and kind of person, with half its interval; and how diverse the lists were."""
+    regret = Table(
+        title=f"Final regret ± half its 95% interval, {matrix.scale}",
         caption="Against each kind's own best greedy list. Worst: the largest share of the best list's clicks that is "
         "lost on any kind; policies are in this order.",
     )
-    table.add_column("policy", no_wrap=True)
-    for kind in matrix.kinds:
-        table.add_column(kind, justify="right")
-    table.add_column("worst", justify="right")
+    diverse = Table(title="Diversity: intra-list distance over the last tenth")
+    for table in (regret, diverse):
+        table.box, table.padding = None, (0, 1, 0, 0)
+        table.add_column("policy", no_wrap=True)
+        for kind in matrix.kinds:
+            table.add_column(kind.replace("-", "-\n"), justify="right", no_wrap=True)
+    regret.add_column("worst", justify="right")
     for policy in matrix.policies:
         cells = [matrix.cells[policy, kind] for kind in matrix.kinds]
-        told = (f"{c.regret:,.0f}".replace("[", r"\[") + f"\n{c.diversity.value:.2f}" for c in cells)
-        table.add_row(policy, *told, f"{matrix.worst(policy)[1].lost.value:.1%}")
-    return table
+        halves = ((c.regret.high - c.regret.low) / 2.0 for c in cells)
+        told = (f"{c.regret.value:,.0f} ±{half:,.0f}" for c, half in zip(cells, halves, strict=True))
+        regret.add_row(policy, *told, f"{matrix.worst(policy)[1].lost.value:.0%}")
+        diverse.add_row(policy, *(f"{c.diversity.value:.3f}" for c in cells))
+    return [regret, diverse]
 
 
 def sweep_table(results: Results, experiment: Experiment, policy: str) -> Table:

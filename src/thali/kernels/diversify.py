@@ -32,8 +32,9 @@ def norms(items, out):
 def mmr(items, d, norm, worth, shut, trade_off, out):
     """Position by position the item of largest λ·rel(e) - (1-λ)·m·max_{s in the list} cos(w̄_e, w̄_s); into out (K,).
 
-    worth (L,) is rel, m the largest |rel| among the items to choose from, so that both terms have one scale; λ =
-    trade_off. An item without topics is like no other. shut (L,) are not to be shown. Ties go to the lowest item.
+    worth (L,) is rel, m the largest |rel| among the items to choose from (1 if all are 0), so that both terms have one
+    scale; λ = trade_off. An item without topics is like no other. shut (L,) are not to be shown. Ties go to the lowest
+    item.
 
     A score only falls as the list grows, so that an item is compared with the rest of the list only as long as it could
     still win. Cost: O(K·L), at worst O(K·L·s).
@@ -47,6 +48,7 @@ def mmr(items, d, norm, worth, shut, trade_off, out):
         score[e] = -np.inf if shut[e] else trade_off * worth[e]
         if not shut[e]:
             scale = max(scale, abs(worth[e]))
+    scale = scale if scale > 0.0 else 1.0
     for k in range(K):
         best, most = -1, -np.inf
         for e in range(L):

@@ -61,7 +61,7 @@ def list_attraction(kind, items, theta, lists, out):
 def add(M, B, gains, clicks, count, precision, positions, factor, support):
     """M += factor·v_k·σ⁻²·xxᵀ and B += factor·v_k·x·click over the first count positions of one user's list.
 
-    v_k = positions[k]; a factor of -1 takes away what 1 had added, but for rounding. support (d,) is scratch.
+    v_k = positions[k]. support (d,) is scratch.
     """
     d = B.size
     for k in range(count):

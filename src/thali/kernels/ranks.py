@@ -75,8 +75,8 @@ def ucb_lists(shown, clicked, updates, scale, cap, out, items=None, start=None):
 def pie_lists(shown, clicked, updates, luck, place, out, items=None, start=None):
     """PIE: the leaders, the K items of largest ŵ; now and then one that may be better is put in at a place.
 
-    The candidates are items outside the leaders with T·kl(ŵ_e, ŵ_K) ≤ f(t) = log t + 4·log log t, t = updates + 1:
-    those whose index is at least the ŵ_K of the last leader. If there are any and luck[u, 0] < 1/2, candidate number
+    The candidates are items outside the leaders with T·kl(ŵ_e, ŵ_K) ≤ f(t) = log t + 4·log max(1, log t), t = updates +
+    1: those whose index is at least the ŵ_K of the last leader. If there are any and luck[u, 0] < 1/2, candidate number
     ⌊luck[u, 1]·their number⌋ takes the place, and the last leader goes. Cost: O(L) a user.
     """
     users, K = out.shape

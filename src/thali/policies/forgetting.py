@@ -45,7 +45,8 @@ class Forgetting(ABC):
 class Discount(Forgetting):
     """An impression counts γ^age, age in impressions of the user: M = I + σ⁻²Σ γ^age·xxᵀ, B = Σ γ^age·x·click.
 
-    As in D-LinUCB (Russac et al. 2019), but that the identity does not fade. Memory: 8 bytes a user.
+    M and B as in D-LinUCB (Russac et al. 2019). Departs from it in the width, which is that of M⁻¹ here and of M⁻¹M̃M⁻¹
+    there, M̃ fading by γ². Memory: 8 bytes a user.
     """
 
     def __init__(self, gamma: float, owner: str) -> None:
@@ -75,7 +76,7 @@ class Discount(Forgetting):
 
 
 class Window(Forgetting):
-    """Only a user's last W impressions count, which are kept: W·(8Kd + K + 8) bytes a user.
+    """Only a user's last W impressions count, which are kept: W·(8Kd + K + 8) + 8·C·(d² + d + 1) bytes, C ≈ √W + 2.
 
     As in SW-LinUCB (Cheung et al. 2019). For the library: a service would have to store them.
     """
@@ -84,12 +85,15 @@ class Window(Forgetting):
         self.size = checks.integer(f"window of {owner}", size, low=1)
 
     def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
-        """Clock, and the window: when, kept_gains and kept_clicks (users, W, ...)."""
+        """Clock; the window: when, kept_gains and kept_clicks (users, W, ...); and sums over blocks of it."""
+        blocks = self.size // window.block_size(self.size) + 2
         return {
             "clock": np.zeros(users, dtype=np.int64),
             "when": np.full((users, self.size), -1, dtype=np.int64),
             "kept_gains": np.zeros((users, self.size, K, d)),
             "kept_clicks": np.zeros((users, self.size, K), dtype=np.bool_),
+            "block": np.full((users, blocks), -1, dtype=np.int64),
+            "sums": np.zeros((users, blocks, d + 1, d)),
         }
 
     def learn(
@@ -103,7 +107,8 @@ class Window(Forgetting):
         positions: Floats,
     ) -> None:
         """The new one comes in, and what is older than the window goes out."""
-        twice = np.flatnonzero(state.when[np.arange(state.users), number % self.size] == number)
+        kept = number >= np.maximum(state.clock, number + 1) - self.size
+        twice = np.flatnonzero(kept & (state.when[np.arange(state.users), number % self.size] == number))
         if twice.size:
             user = int(twice[0])
             raise ValueError(f"shown_at must not have been learned before, got {number[user]} again for user {user}")
@@ -120,4 +125,6 @@ class Window(Forgetting):
             state.when,
             state.kept_gains,
             state.kept_clicks,
+            state.block,
+            state.sums,
         )

@@ -27,8 +27,8 @@ class ItemPolicy(Policy):
     Symbols: T_e examinations of item e, ŵ_e its share of clicks among them, t the number of updates + 1. A position
     counts as examined up to the first click, or up to the last (``rule``), all K if there is none.
 
-    Departs from the papers: no initial round over the items, those never examined come first; ties go to the lowest
-    item. Cost a user: O(L) to recommend, O(K) to learn; 16 bytes an item.
+    Departs from the papers: no initial round over the items, as an item never examined has the largest index there can
+    be; ties go to the lowest item. Cost a user: O(L) to recommend, O(K) to learn; 16 bytes an item.
     """
 
     rule: ClassVar[int] = learn.FIRST_CLICK
@@ -107,9 +107,9 @@ class CascadeKLUCB(ItemPolicy):
 class DcmKLUCB(CascadeKLUCB):
     """CascadeKL-UCB for people who click more than once: learns up to the last click.
 
-    dcmKL-UCB of Katariya et al. 2016, for the dependent click model, where a person goes on after a click with a
-    probability that does not grow with the position: then the most attractive items in descending order are best. With
-    at most one click it is CascadeKL-UCB. See :class:`ItemPolicy`.
+    dcmKL-UCB of Katariya et al. 2016, for the dependent click model. Its paper puts the most attractive items where a
+    click is likeliest to be the last; here they are in descending order, which is theirs where people are likeliest to
+    leave from the top. With at most one click it is CascadeKL-UCB. See :class:`ItemPolicy`.
     """
 
     rule = learn.LAST_CLICK
@@ -118,12 +118,11 @@ class DcmKLUCB(CascadeKLUCB):
 class CascadeUCB1(ItemPolicy):
     """Maximises the probability of a click in the cascade model by the index ŵ_e + sqrt(1.5·log(t - 1)/T_e).
 
-    Kveton et al. 2015, with c_{t-1} as there. See :class:`ItemPolicy`. capped: indices are at most 1.
+    Kveton et al. 2015, with c_{t-1} as there. See :class:`ItemPolicy`.
     """
 
-    def __init__(self, catalog: Catalog, K: int, *, capped: bool = False, **settings: Any) -> None:
-        super().__init__(catalog, K, **settings)
-        self.cap = 1.0 if checks.flag(f"capped of {self.name}", capped) else inf
+    #: The largest that an index can be.
+    cap: ClassVar[float] = inf
 
     def rank(
         self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
@@ -137,17 +136,17 @@ class CombCascade(CascadeUCB1):
     """Combinatorial cascading UCB (Kveton et al. 2015) for sets of K items and a disjunctive reward: a click on any.
 
     Its oracle maximises 1 - Π(1 - U_e) over sets, U_e = min(ŵ_e + sqrt(1.5·log(t - 1)/T_e), 1): the K largest. So it is
-    CascadeUCB1 with the cap. Its paper leaves the order within the set open: descending here, capped ones by number.
+    CascadeUCB1 with the cap. Departs from its paper, whose reward is conjunctive (all items must do); the order within
+    the set, left open there, is descending, and by number among those at the cap.
     """
 
-    def __init__(self, catalog: Catalog, K: int, **settings: Any) -> None:
-        super().__init__(catalog, K, capped=True, **settings)
+    cap = 1.0
 
 
 class CascadeTS(ItemPolicy):
     """Thompson sampling in the cascade model: the K largest of one draw from Beta(1 + clicks, 1 + misses) an item.
 
-    With a uniform prior, each item alone (Cheung et al. 2019, Hüyük and Tekin 2019). See :class:`ItemPolicy`, but that
+    With a uniform prior, each item alone (Hüyük and Tekin 2019, Zhong et al. 2021). See :class:`ItemPolicy`, but that
     items never examined are drawn like others. Cost: L draws a list, some 0.1 µs each or more.
     """
 
@@ -166,8 +165,8 @@ class PIE(ItemPolicy):
     """Parsimonious item exploration (Combes et al. 2015): the K best so far, and at one place, sometimes, another.
 
     The leaders are the K items of largest ŵ_e (0 if never examined). If some items outside have a KL-UCB index, with
-    f(t) = log t + 4·log log t, of at least the last leader's ŵ, then with probability 1/2 one of them, drawn uniformly,
-    is shown at position ``place`` and the last leader is left out.
+    f(t) = log t + 4·log max(1, log t), of at least the last leader's ŵ, then with probability 1/2 one of them, drawn
+    uniformly, is shown at position ``place`` and the last leader is left out.
 
     Its paper chooses the place by how the reward falls with the position. For the probability of a click all places
     cost the same and the first is examined most, so place is 0 by default (PIE(1) there). See :class:`ItemPolicy`.

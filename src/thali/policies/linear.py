@@ -97,12 +97,13 @@ class LinearPolicy(Policy):
         α); "epsilon", greedy under θ̄, but for a random list with probability epsilon.
     epsilon: ε in [0, 1], for explore="epsilon"; 0.1 by default.
     discount: γ in (0, 1]: an impression counts γ^(the user's impressions since); 1 by default, nothing is forgotten.
-    window: W: only the user's last W impressions count; they are kept in the state, W·(8Kd + K + 8) bytes a user.
+    window: W: only the user's last W impressions count; they are kept in the state, W·(8Kd + K + 8) bytes a user and
+        some more. alpha="theory" takes no account of forgetting.
     build: how the list is built (:class:`thali.lists.Builder`); greedily by default.
     threads: how many share the users of a batch; what comes out does not depend on it.
 
     Cost a user: to recommend, see :mod:`thali.kernels.search`, and O(d³) for sampling; O(K·s² + d³) to learn, and for a
-    window O(W + K·d) more; O(d²) memory.
+    window O(√W·(d² + K·d)) more; O(d²) memory.
 
     """
 

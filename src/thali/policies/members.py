@@ -88,7 +88,7 @@ class C3UCB(CascadeLinUCB):
     items of largest index in descending order, which is best for any such v. With all v_k = 1 it is CascadeLinUCB.
 
     Its paper leaves v open: position_discounts is 0.9^(k-1) by default. Departs from it as CascadeLinUCB does: indices
-    are capped at 1 only if ``capped``; alpha is a setting, or "theory" as for CascadeLinUCB, which asks as much.
+    are capped at 1 only if ``capped``; alpha="theory" is CascadeLinUCB's, not their β from the determinant of M.
 
     Parameters, beside those of :class:`LinearPolicy`
     -------------------------------------------------

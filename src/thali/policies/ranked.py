@@ -24,9 +24,10 @@ class RankedBandits(Policy):
     The first learns what most people click, the second what those click who did not click the first, and so on.
     Symbols: T showings of an item at a position, ŵ its share of rewards there, t the number of updates + 1.
     base="ucb1": the largest ŵ + sqrt(2·log(t - 1)/T) (Auer et al. 2002a); "kl-ucb": KL-UCB with f(t) = log t +
-    3·log log t (Garivier and Cappé 2011); an item never shown at a position comes first in both. base="exp3": drawn
-    with probability (1-γ)·exp(γ·s/n)/Σ + γ/n among n items, s the sum of rewards over their probabilities (Auer et
-    al. 2002b). Only the first click is a reward: whoever clicked is satisfied (Slivkins et al. 2013).
+    3·log max(1, log t) (Garivier and Cappé 2011); an item never shown at a position has an index of ∞, and of 1.
+    base="exp3": drawn with probability (1-γ)·exp(γ·s/n)/Σ + γ/n among n items, s the sum of rewards over their
+    probabilities (Auer et al. 2002b). Only the first click is a reward: whoever clicked is satisfied (Slivkins et al.
+    2013).
 
     Departs from its papers: a bandit chooses among the items that are not above it, instead of having its choice
     replaced by any other and rewarded with nothing, as which item was replaced is not to be seen in the list. Exp3
@@ -68,8 +69,11 @@ class RankedBandits(Policy):
         super().__init__(catalog, K, threads=threads)
         self.base = checks.one_of(f"base of {self.name}", base, BASES)
         self.samples = self.base == "exp3"
-        if not self.samples and gamma is not None:
-            raise ValueError(f"gamma of {self.name} must come with base='exp3', got {gamma!r}")
+        for told, given in (("gamma", gamma), ("horizon", horizon)):
+            if not self.samples and given is not None:
+                raise ValueError(f"{told} of {self.name} must come with base='exp3', got {given!r}")
+        if gamma is not None and horizon is not None:
+            raise ValueError(f"horizon of {self.name} must not come with gamma, got {horizon!r}")
         if gamma is None:
             n = None if horizon is None else checks.integer(f"horizon of {self.name}", horizon, low=1)
             L = len(catalog)

@@ -104,6 +104,8 @@ class Oracle(_Fixed):
         self.build, self.features = build, checks.one_of(f"features of {self.name}", features, ("gains", "items"))
         known = np.full(catalog.d, 1.0 / catalog.d) if theta is None else np.asarray(theta)
         self.theta = checks.preferences(f"theta of {self.name}", known[None] if known.ndim == 1 else known, catalog.d)
+        if not len(self.theta):
+            raise ValueError(f"theta of {self.name} must be of at least one user, got none")
 
     @property
     def settings(self) -> dict[str, Any]:

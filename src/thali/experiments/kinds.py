@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from thali.catalog import Catalog
-from thali.clicks import (
-    Cascade,
-    ClickModel,
-    DependentClick,
-    DiverseCascade,
-    DynamicBayesian,
-    LinearSubmodular,
-    NoisyCascade,
-    PositionBased,
-)
+from thali.clicks import Cascade, ClickModel, DiverseCascade, LinearSubmodular
 from thali.datasets.estimation import Behaviour
 from thali.drift import Drift
+from thali.people import DependentClick, DynamicBayesian, NoisyCascade, PositionBased
 from thali.types import Floats
 
 Person = DiverseCascade | Cascade
@@ -27,7 +19,9 @@ PEOPLE: dict[str, Callable[[Catalog, Floats, Behaviour], Person]] = {
     "cascade": lambda catalog, theta, b: Cascade.of_topics(catalog, theta),
     "linear-submodular": lambda catalog, theta, b: LinearSubmodular(catalog, theta),
     "dependent-click": lambda catalog, theta, b: DependentClick(catalog, theta, going_on=b.going_on),
-    "dynamic-bayesian": lambda catalog, theta, b: DynamicBayesian(catalog, theta, satisfaction=b.satisfaction),
+    "dynamic-bayesian": lambda catalog, theta, b: DynamicBayesian(
+        catalog, theta, satisfaction=b.satisfaction, perseverance=b.perseverance
+    ),
     "position-based": lambda catalog, theta, b: PositionBased(catalog, theta, examined=b.examined),
     "noisy-cascade": lambda catalog, theta, b: NoisyCascade(catalog, theta, extra=b.extra, skip=b.skip),
 }
@@ -38,7 +32,7 @@ TOLD = {
     "cascade": "attracted by each item alone, whatever stands above it; leave at the first click",
     "linear-submodular": "attracted by what an item adds, examine every position",
     "dependent-click": "go on after a click with some probability",
-    "dynamic-bayesian": "leave after a click that satisfies, else go on",
+    "dynamic-bayesian": "leave after a click that satisfies, and get tired: else go on with some probability",
     "position-based": "examine each position with a probability of its own, whatever they clicked",
     "noisy-cascade": "pass over some of what attracts them, click some of what does not, and then go on",
 }
