@@ -27,8 +27,8 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Processes on this mach
 Cluster = Annotated[str | None, typer.Option(help="The scheduler of a Dask cluster, such as tcp://host:8786.")]
 Seed = Annotated[int, typer.Option(min=0, help="From which splits, people and luck follow.")]
 
-# Columns that the table of every policy by every kind of person needs.
-WIDE = 100
+# Columns that wide tables need, whatever the terminal has.
+WIDE = 124
 
 app = typer.Typer(
     name="thali",
@@ -150,7 +150,7 @@ def experiments() -> None:
     from thali.experiments.settings import GROUPS
     from thali.experiments.terminal import experiments_table
 
-    console = Console()
+    console = Console(width=max(WIDE, Console().width))
     console.print(experiments_table())
     console.print("\nPeople: how many, in how many random splits. Groups:")
     for group, told in GROUPS.items():
@@ -240,9 +240,7 @@ def robustness(
     from thali.experiments.sources import check_source
     from thali.experiments.terminal import robustness_tables
 
-    console = Console()
-    if console.width < WIDE:
-        console = Console(width=WIDE)
+    console = Console(width=max(WIDE, Console().width))
     named = None if policies is None else tuple(part.strip() for part in policies.split(","))
     asked = [e if full else e.shrunk() for e in experiments_on(check_source(source), d, K, named)]
     asked = [replace(e, users=users or e.users, steps=steps or e.steps) for e in asked]

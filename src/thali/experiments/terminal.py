@@ -19,8 +19,8 @@ from thali.policies import POLICIES
 def _described(name: str) -> tuple[str, ...]:
     """An experiment as a row of a table: name, data set, d, K, steps, people in splits, policies, α."""
     e = EXPERIMENTS[name]
-    every = {PAPER: "all four", tuple(POLICIES): f"all {len(POLICIES)}"}
-    policies = every.get(e.policies, ", ".join(e.policies))
+    every = {PAPER: "the paper's", tuple(POLICIES): "all"}
+    policies = every.get(e.policies, e.policies[0] if len(e.policies) == 1 else f"{len(e.policies)}")
     alphas = dict.fromkeys(s.alpha if isinstance(s.alpha, str) else f"{s.alpha:g}" for s in e.settings)
     people = f"{e.users} in {e.splits}"
     return e.name, data_label(e.source), str(e.d), str(e.K), f"{e.steps:,}", people, policies, " ".join(alphas)
@@ -31,7 +31,7 @@ def experiments_table() -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     rows = [_described(name) for name in EXPERIMENTS]
     for at, name in enumerate(("name", "data set", "d", "K", "steps", "people", "policies", "α")):
-        whole = name not in ("data set", "policies", "α")  # those may fold where the terminal is narrow
+        whole = name not in ("data set", "policies")  # those may fold where the terminal is narrow
         width = max(len(row[at]) for row in rows) if whole else 6
         table.add_column(name, justify="right" if name in ("d", "K", "steps") else "left", min_width=width)
     for row in rows:
