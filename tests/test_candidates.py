@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import thali
-from instances import EpsilonGreedy, Saturating
+from instances import OwnEpsilonGreedy, Saturating
 from plain import plain_list
 from thali.kernels import index
 
@@ -233,12 +233,12 @@ def test_what_is_no_set_of_items_is_refused_and_nothing_is_changed(name, given, 
 
 def test_a_policy_that_does_not_choose_among_some_says_so():
     catalog = thali.Catalog(np.random.default_rng(1).random((20, 3)))
-    policy = EpsilonGreedy(catalog, 3)
+    policy = OwnEpsilonGreedy(catalog, 3)
     state = policy.init(2)
     for question in ({"candidates": range(10)}, {"exclude": [3]}):
-        with pytest.raises(TypeError, match="need a policy that defines choose_among, which EpsilonGreedy does not"):
+        with pytest.raises(TypeError, match="need a policy that defines choose_among, which OwnEpsilonGreedy does not"):
             policy.recommend(state, rng=1, **question)
     assert policy.recommend(state, rng=1).shape == (2, 3)
     catalog.remove(3)
-    with pytest.raises(TypeError, match="need a policy that defines choose_among, which EpsilonGreedy does not"):
+    with pytest.raises(TypeError, match="need a policy that defines choose_among, which OwnEpsilonGreedy does not"):
         policy.recommend(state, rng=1)

@@ -305,4 +305,4 @@ def test_a_policy_whose_lists_are_longer_than_what_is_left_says_so():
     catalog.remove(1)
     for policy, state in zip(policies, states, strict=True):
         with pytest.raises(ValueError, match="K must be at most the 2 items there are in the catalogue, got 3"):
-            policy.recommend(state)
+            policy.recommend(state, rng=1)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from thali.policies.linear import LinearState
 
+#: All that forgetting may keep in a state.
+KEPT = ("clock", "when", "kept_gains", "kept_clicks", "block", "sums")
+
 
 class Forgetting(ABC):
     """How old impressions lose their say."""

@@ -23,7 +23,7 @@ from thali.catalog import Catalog
 from thali.kernels import index, learn, posterior
 from thali.lists import Builder, greedy
 from thali.policies.base import Policy
-from thali.policies.forgetting import Discount, Forgetting, Window
+from thali.policies.forgetting import KEPT, Discount, Forgetting, Window
 from thali.policies.state import State
 from thali.threads import by_parts
 from thali.types import Booleans, Floats, Integers
@@ -53,6 +53,8 @@ class LinearState(State):
         self, learner: str, settings: dict[str, Any], /, M: Floats, B: Floats, updates: Integers, **more: Any
     ) -> None:
         super().__init__(learner, settings, M=M, B=B, updates=updates, **more)
+        if not set(more) <= set(KEPT):
+            raise ValueError(f"arrays beside M, B and updates must be among {', '.join(KEPT)}, got {', '.join(more)}")
         users, d = B.shape
         if M.shape != (users, d, d) or updates.shape != (users,) or not M.dtype == B.dtype == np.float64:
             raise ValueError(f"M, B and updates must fit, M and B as floats: {M.shape}, {B.shape}, {updates.shape}")
@@ -67,9 +69,10 @@ class LinearState(State):
         posterior.refresh(M[users], B[users], self.inverse[users], self.solution[users], self.logdet[users])
 
     def check(self) -> None:
-        """M symmetric with no eigenvalue below 1, B finite, updates counts."""
-        if not (np.isfinite(self.M).all() and np.isfinite(self.B).all()) or (self.updates < 0).any():
-            raise ValueError("M and B must be finite, and updates counts")
+        """M symmetric with no eigenvalue below 1, B finite, updates and clock counts."""
+        counted = [array for name, array in self.arrays.items() if name in ("updates", "clock")]
+        if not (np.isfinite(self.M).all() and np.isfinite(self.B).all()) or any((c < 0).any() for c in counted):
+            raise ValueError("M and B must be finite, and updates and clock counts")
         eigenvalues = np.linalg.eigvalsh(self.M)
         if (self.M.transpose(0, 2, 1) != self.M).any() or (eigenvalues[:, 0] < 1 - 1e-9 * eigenvalues[:, -1]).any():
             raise ValueError("M must be symmetric, the identity and more")
