@@ -45,7 +45,7 @@ def numbers(results: Results) -> str:
     lines = [f"| data | cell | at | policy | final regret | clicks a step | {' | '.join(DIVERSITY.values())} |"]
     lines.append("| --- " * (6 + len(DIVERSITY)) + "|")
     for group in GROUPS:
-        if group in ("approximation", "optimism", "tuning"):
+        if group in ("approximation", "optimism", "robustness", "tuning"):
             continue
         for name, settings, policy, regret, clicks, diverse in regrets(results, group):
             measures = " | ".join(f"{diverse[key].value:.3f}" for key in DIVERSITY)

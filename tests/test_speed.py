@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import thali
+
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
@@ -81,3 +83,17 @@ def test_the_index_of_a_million_items_is_small_and_changes_at_once():
     assert nbytes <= 100
     assert build <= 3
     assert max(changes) <= 0.001
+
+
+@pytest.mark.slow
+def test_no_policy_takes_more_than_a_hundred_microseconds_a_step_but_divrank():
+    """Whose walk is its definition (docs/policies.md); by the lower quartile, as machines are noisy."""
+    *fast, divrank = printed(
+        "import thali\n"
+        "case = cases.like_movielens(np.random.default_rng(0), users=50)\n"
+        "names = sorted(thali.POLICIES, key=lambda name: name == 'DivRank')\n"
+        "print(*(np.quantile(speed.step(thali.POLICIES[name](case.catalog, 12), case.model), 0.25) for name in names))"
+    )
+    assert len(fast) == len(thali.POLICIES) - 1
+    assert max(fast) <= 100e-6
+    assert divrank <= 2e-3
