@@ -179,7 +179,7 @@ def bounds(results: Results, folder: Path) -> Path | None:
 
 
 def heatmaps(
-    panels: Sequence[tuple[str, Floats, str, str]],
+    panels: Sequence[tuple[str, Floats, Sequence[Sequence[str]], str]],
     *,
     rows: Sequence[str],
     columns: Sequence[str],
@@ -187,19 +187,22 @@ def heatmaps(
     folder: Path,
     name: str,
 ) -> Path:
-    """Matrices side by side, each (title, numbers, how they are written, "log" or "linear" colours)."""
+    """Matrices side by side, each (title, numbers for the colours, what is written, "log" or "linear")."""
     plt = _pyplot()
     from matplotlib.colors import LogNorm, Normalize
 
     size = (1.2 + 0.95 * len(columns) * len(panels) + 1.6, 1.6 + 0.28 * len(rows))
     figure, grid = plt.subplots(1, len(panels), figsize=size, layout="constrained", sharey=True)
-    for axes, (told, values, spec, colours) in zip(np.atleast_1d(grid), panels, strict=True):
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        norm = LogNorm(max(low, 1e-3), max(high, 2e-3), clip=True) if colours == "log" else Normalize(low, high)
-        axes.imshow(values, norm=norm, cmap="viridis_r" if colours == "log" else "viridis", aspect="auto")
+    for axes, (told, values, written, colours) in zip(np.atleast_1d(grid), panels, strict=True):
+        low, high = float(values.min()), float(values.max())
+        log = colours == "log"
+        floor = max(low, 1e-3 * high, 1e-9)
+        norm = LogNorm(floor, max(high, 2.0 * floor), clip=True) if log else Normalize(low, high)
+        axes.imshow(values, norm=norm, cmap="viridis_r" if log else "viridis", aspect="auto")
         for (i, j), value in np.ndenumerate(values):
-            dark = norm(value) > 0.5 if colours == "log" else norm(value) < 0.5
-            axes.text(j, i, f"{value:{spec}}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
+            dark = float(norm(max(value, floor))) > 0.5 if log else float(norm(value)) < 0.5
+            ink = "white" if dark else "black"
+            axes.text(j, i, written[i][j], ha="center", va="center", fontsize=7.5, color=ink)
         axes.set_xticks(range(len(columns)), columns, rotation=35, ha="right", rotation_mode="anchor", fontsize=8)
         axes.set_yticks(range(len(rows)), rows, fontsize=8)
         axes.set_title(told, fontsize=10)

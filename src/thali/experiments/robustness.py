@@ -35,6 +35,11 @@ class Cell:
     """Lost, (people,)."""
     split: Integers
 
+    @property
+    def short(self) -> str:
+        """Regret ± half its interval."""
+        return f"{self.regret.value:,.0f} ±{(self.regret.high - self.regret.low) / 2.0:,.0f}"
+
 
 @dataclass(frozen=True)
 class Matrix:
@@ -62,7 +67,7 @@ class Matrix:
                     raise ValueError(f"results must hold rows of {policy} at {PRACTICAL} for {name}; there are none")
                 cells[policy, kind] = _cell(curve)
         kinds = tuple(names.values())
-        order = sorted(policies, key=lambda policy: max(cells[policy, kind].lost.value for kind in kinds))
+        order = sorted(policies, key=lambda policy: (max(cells[policy, kind].lost.value for kind in kinds), policy))
         scale = ", ".join(sorted({results.scales[name] for name in names}))
         return cls(source, scale, kinds, tuple(order), cells)
 
@@ -142,18 +147,23 @@ class Matrix:
 
     def draw(self, folder: Path) -> Path:
         """The matrices as a picture; its path."""
-        lost, diverse = (
-            np.array([[getattr(self.cells[p, k], name).value for k in self.kinds] for p in self.policies])
-            for name in ("lost", "diversity")
+        cells = [[self.cells[policy, kind] for kind in self.kinds] for policy in self.policies]
+        regret, diverse = (
+            np.array([[getattr(cell, name).value for cell in row] for row in cells]) for name in ("regret", "diversity")
         )
         return heatmaps(
             [
-                ("Clicks lost against the best list", lost, ".0%", "log"),
-                ("Diversity: intra-list distance", diverse, ".2f", "linear"),
+                ("Final regret ± half its 95% interval", regret, [[c.short for c in row] for row in cells], "log"),
+                (
+                    "Diversity: intra-list distance",
+                    diverse,
+                    [[f"{c.diversity.value:.2f}" for c in row] for row in cells],
+                    "linear",
+                ),
             ],
             rows=self.policies,
             columns=self.kinds,
-            title=f"Every policy against every kind of person: {self.source}, {self.scale}",
+            title=f"Every policy against every kind of person: {SOURCES[self.source].title}, {self.scale}",
             folder=folder,
             name=f"robustness-{self.source}",
         )

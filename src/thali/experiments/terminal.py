@@ -105,9 +105,7 @@ def robustness_tables(matrix: Matrix) -> list[Table]:
     regret.add_column("worst", justify="right")
     for policy in matrix.policies:
         cells = [matrix.cells[policy, kind] for kind in matrix.kinds]
-        halves = ((c.regret.high - c.regret.low) / 2.0 for c in cells)
-        told = (f"{c.regret.value:,.0f} ±{half:,.0f}" for c, half in zip(cells, halves, strict=True))
-        regret.add_row(policy, *told, f"{matrix.worst(policy)[1].lost.value:.0%}")
+        regret.add_row(policy, *(c.short for c in cells), f"{matrix.worst(policy)[1].lost.value:.0%}")
         diverse.add_row(policy, *(f"{c.diversity.value:.3f}" for c in cells))
     return [regret, diverse]
 
