@@ -1,6 +1,7 @@
 """Put the figures and the ledger of a full reproduction into docs/: python benchmarks/reproduction.py results.
 
-What stands between the markers in docs/reproduction.md is written by this script, and the figures beside it are copies.
+What stands between the markers in docs/reproduction.md and docs/robustness.md is written by this script, and the figures
+beside them are copies.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import re
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from thali.experiments.claims import Finding
 from thali.experiments.report import build, data_label, label, markdown, regrets, table_1
 from thali.experiments.results import DIVERSITY, Results
+from thali.experiments.robustness import Matrix
 from thali.experiments.settings import GROUPS
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -40,13 +43,15 @@ def approximation(results: Results) -> str:
     return "\n".join(lines)
 
 
-def numbers(results: Results) -> str:
-    """Final regret, clicks and diversity of every cell."""
+#: Groups that docs/robustness.md is about.
+OURS = ("ranked", "several-clicks", "drift")
+
+
+def numbers(results: Results, groups: Iterable[str]) -> str:
+    """Final regret, clicks and diversity of every cell of these groups."""
     lines = [f"| data | cell | at | policy | final regret | clicks a step | {' | '.join(DIVERSITY.values())} |"]
     lines.append("| --- " * (6 + len(DIVERSITY)) + "|")
-    for group in GROUPS:
-        if group in ("approximation", "optimism", "robustness", "tuning"):
-            continue
+    for group in groups:
         for name, settings, policy, regret, clicks, diverse in regrets(results, group):
             measures = " | ".join(f"{diverse[key].value:.3f}" for key in DIVERSITY)
             lines.append(
@@ -56,28 +61,46 @@ def numbers(results: Results) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Fill in docs/reproduction.md."""
-    folder = Path(sys.argv[1])
-    results, findings = Results(folder), build(folder).findings
-    page = DOCS / "reproduction.md"
+def fill(page: Path, parts: dict[str, str], folder: Path) -> None:
+    """Write parts between their markers, and copy the figures that the page shows."""
     text = page.read_text(encoding="utf-8")
-    parts = {
-        "summary": summary(results, findings),
-        "table 1": approximation(results),
-        "ledger": markdown(findings),
-        "numbers": numbers(results),
-    }
     for name, part in parts.items():
-        begin, end = f"<!-- {name} -->\n", "\n<!-- end -->"
+        begin, end = f"<!-- {name} -->\n", "<!-- end -->"
         if text.count(begin) != 1:
             raise ValueError(f"{page} must have one place for {name}, got {text.count(begin)}")
         before, _, rest = text.partition(begin)
-        text = before + begin + part.strip() + end + rest.partition(end)[2]
+        text = f"{before}{begin}{part.strip()}\n{end}{rest.partition(end)[2]}"
     page.write_text(text, encoding="utf-8")
     for used in re.findall(r"\(figures/([^)]+\.png)\)", text):
         (DOCS / "figures").mkdir(exist_ok=True)
         shutil.copy(folder / "figures" / used, DOCS / "figures" / used)
+
+
+def main() -> None:
+    """Fill in both pages."""
+    folder = Path(sys.argv[1])
+    results, findings = Results(folder), build(folder).findings
+    paper = [group for group in GROUPS if group not in ("approximation", "optimism", "robustness", "tuning", *OURS)]
+    fill(
+        DOCS / "reproduction.md",
+        {
+            "summary": summary(results, findings),
+            "table 1": approximation(results),
+            "ledger": markdown(findings),
+            "numbers": numbers(results, paper),
+        },
+        folder,
+    )
+    ours = [f for f in findings if f.group.partition("/")[0] in (*OURS, "robustness")]
+    fill(
+        DOCS / "robustness.md",
+        {
+            "matrix": Matrix.of(results, "movielens").markdown(),
+            "findings": markdown(ours),
+            "numbers": numbers(results, OURS),
+        },
+        folder,
+    )
 
 
 if __name__ == "__main__":

@@ -95,3 +95,10 @@ def test_divrank_at_its_limits():
         )
         oracle = thali.Oracle(thali.Catalog(W), 4, theta=[0.25] * 4, build=thali.DivRank())
         assert sorted(oracle.recommend(oracle.init(1))[0] // 6) == [0, 1, 2, 3]
+
+
+def test_weights_too_small_to_compare_are_like_no_other():
+    catalog = thali.Catalog([[1e-200, 0], [1e-200, 0], [0, 0.5], [0.3, 0.2]])
+    for build in (thali.MMR(), thali.DivRank()):
+        oracle = thali.Oracle(catalog, 4, theta=[0.5, 0.5], build=build)
+        assert sorted(oracle.recommend(oracle.init(1))[0].tolist()) == [0, 1, 2, 3]

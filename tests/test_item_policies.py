@@ -206,8 +206,16 @@ REFUSED = [
     (thali.EpsilonGreedy, {"epsilon": True}, f"epsilon of EpsilonGreedy must be {NUMBER} True"),
     (thali.CascadeLSB, {"discount": 0.0}, f"discount of CascadeLSB must be {NUMBER} 0.0"),
     (thali.CascadeLSB, {"discount": math.nan}, f"discount of CascadeLSB must be {NUMBER} nan"),
-    (thali.CascadeLSB, {"window": 0}, "window of CascadeLSB must be a whole number of at least 1, got 0"),
-    (thali.CascadeLSB, {"window": 2.5}, "window of CascadeLSB must be a whole number of at least 1, got 2.5"),
+    (
+        thali.CascadeLSB,
+        {"window": 0},
+        "window of CascadeLSB must be a whole number of at least 1 and at most .*, got 0",
+    ),
+    (
+        thali.CascadeLSB,
+        {"window": 2.5},
+        "window of CascadeLSB must be a whole number of at least 1 and at most .*, got 2.5",
+    ),
     (thali.C3UCB, {"window": 5, "discount": 0.9}, "window of C3UCB must not come with a discount, got 5 and 0.9"),
     (thali.C3UCB, {"position_discounts": [1, 0.5]}, r"position_discounts of C3UCB must have shape .*, got \(2,\)"),
     *(
@@ -261,3 +269,23 @@ def test_an_oracle_serves_no_more_people_than_it_knows():
     assert oracle.recommend(oracle.init(2)).tolist() == [[0], [1]]
     with pytest.raises(ValueError, match="users of init must be at most the 2 of theta, got 3"):
         oracle.init(3)
+
+
+def test_exp3_learns_from_late_clicks_on_items_that_are_gone():
+    catalog = thali.Catalog(np.eye(3))
+    policy = thali.RankedBandits(catalog, 3, base="exp3")
+    state = policy.init(1)
+    catalog.remove(0)
+    catalog.remove(1)
+    policy.update(state, [[2, 0, 1]], [[False, True, False]])
+    assert np.isfinite(state.score).all()
+    assert state.score[0, 1, 0] == pytest.approx(1.0)  # nothing else was left to show there
+
+
+def test_popularity_that_does_not_know_new_items_is_refused():
+    catalog = thali.Catalog(np.eye(3))
+    policy = thali.MostPopular(catalog, 2, popularity=[1.0, 3.0, 2.0])
+    assert policy.recommend(policy.init(2)).tolist() == [[1, 2], [1, 2]]
+    catalog.put("new", [0.5, 0.5, 0.5])
+    with pytest.raises(ValueError, match="popularity of MostPopular must be of all 4 items .* has grown, got 3"):
+        policy.recommend(policy.init(1))

@@ -274,3 +274,39 @@ def test_floors_and_ceiling():
     state = anything.init(4000)
     assert uniform_p_value(anything.recommend(state, rng), range(7)) > 1e-3
     assert uniform_p_value(anything.recommend(state, rng, candidates=[0, 2, 3, 6]), [0, 2, 3, 6]) > 1e-3
+
+
+def test_a_learner_of_ones_own_that_forgets_says_what_it_lacks_for_late_feedback():
+    class Logged(thali.CascadeLSB):
+        def learn(self, state, lists, clicks, gains):
+            super().learn(state, lists, clicks, gains)
+
+    catalog, lists, clicks = thali.Catalog(np.eye(3)), [[0, 1]], [[False, True]]
+    plain_one, forgetful = Logged(catalog, 2), Logged(catalog, 2, discount=0.5)
+    state = plain_one.init(1)
+    plain_one.update(state, lists, clicks, shown_at=[3])
+    assert state.updates[0] == 1
+    state = forgetful.init(1)
+    with pytest.raises(TypeError, match="Logged, which forgets and has .* own, must define learn_late for shown_at"):
+        forgetful.update(state, lists, clicks, shown_at=[3])
+    forgetful.update(state, lists, clicks)
+    assert state.clock[0] == 1
+
+
+@pytest.mark.parametrize("bad", [[-1], [2**53 + 1], np.array([2**63], dtype=np.uint64), [0.5], [1, 2], "now"])
+def test_bad_times_of_showing_are_refused_and_nothing_is_learned(bad):
+    policy = thali.CascadeLSB(thali.Catalog(np.eye(3)), 2, discount=0.9)
+    state = policy.init(1)
+    with pytest.raises((ValueError, TypeError), match="shown_at must"):
+        policy.update(state, [[0, 1]], [[False, True]], shown_at=bad)
+    assert state.clock[0] == state.updates[0] == 0
+
+
+def test_a_perceptron_learns_nothing_from_a_changed_catalogue_alone():
+    catalog = thali.Catalog(np.eye(3) * 0.5)
+    policy = thali.PreferencePerceptron(catalog, 2)
+    state, lists = policy.init(1), [[0, 1]]
+    gains = policy.gains(lists)
+    catalog.put(0, [0.1, 0.9, 0.9])
+    policy.update(state, lists, [[False, False]], gains)
+    np.testing.assert_array_equal(state.w, np.full((1, 3), 1 / 3))

@@ -387,3 +387,13 @@ def test_progress_is_told():
 def test_bad_input_is_refused(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+def test_removed_items_are_not_shown_in_a_simulation_either():
+    fewer = thali.Catalog(W)
+    fewer.remove(3)
+    people = thali.DiverseCascade(fewer, theta)
+    for make in thali.POLICIES.values():
+        assert (thali.simulate(make(fewer, 3), people, steps=5, points=5).lists != 3).all()
+    with pytest.raises(TypeError, match="need a policy that defines choose_among, which OwnEpsilonGreedy does not"):
+        thali.simulate(OwnEpsilonGreedy(fewer, 3), people, steps=5)

@@ -134,3 +134,24 @@ def test_writing_into_the_statistics_counts_after_refresh():
     state.B[0] = [0.0, 0.0, 0.02]
     state.refresh()
     np.testing.assert_allclose(policy.estimate(state), [[0.0, 0.0, 2.0]])
+
+
+def test_a_part_of_other_settings_is_refused_before_anything_is_written():
+    catalog = thali.Catalog(np.eye(3))
+    whole = thali.CascadeLSB(catalog, 2, window=10)
+    state = whole.init(2)
+    whole.update(state, [[0, 1], [1, 2]], [[True, False], [False, True]])
+    before = state.copy()
+    for other in ({"window": 20}, {"window": 10, "sigma": 0.5}, {"discount": 0.9}):
+        with pytest.raises(ValueError, match="part of put must be a state of 1 users like this one"):
+            state.put([0], thali.CascadeLSB(catalog, 2, **other).init(1))
+    for name, array in before.arrays.items():
+        np.testing.assert_array_equal(state.arrays[name], array)
+
+
+def test_a_file_whose_window_is_not_of_numbers_is_refused(tmp_path):
+    state = thali.CascadeLSB(thali.Catalog(np.eye(3)), 2, window=4).init(1)
+    state.sums[0, 0, 0, 0] = np.nan
+    state.save(tmp_path / "bad")
+    with pytest.raises(ValueError, match="path of load_state must be a whole file .* sums must be finite"):
+        thali.load_state(tmp_path / "bad")

@@ -204,9 +204,13 @@ def sweep(
 
     from thali.experiments.figures import sweep as draw
     from thali.experiments.terminal import sweep_table
+    from thali.policies import POLICIES, optimistic
 
     console = Console()
     experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
+    without = [policy for policy in experiment.policies if policy in POLICIES and not optimistic(policy)]
+    if without:
+        raise ValueError(f"policies of sweep must have an α, got {', '.join(without)}")
     found = _perform([experiment], data, out, workers, cluster, seed, console)
     for policy in experiment.policies:
         console.print(sweep_table(found, experiment, policy))
@@ -237,7 +241,8 @@ def robustness(
 
     from thali.experiments.robustness import Matrix
     from thali.experiments.settings import robustness as experiments_on
-    from thali.experiments.sources import check_source
+    from thali.experiments.settings import robustness_cell
+    from thali.experiments.sources import check_source, fitted
     from thali.experiments.terminal import robustness_tables
 
     console = Console(width=max(WIDE, Console().width))
@@ -246,8 +251,8 @@ def robustness(
     asked = [replace(e, users=users or e.users, steps=steps or e.steps) for e in asked]
     asked = [replace(e, splits=min(e.splits, e.users)) for e in asked]
     found = _perform(asked, data, out, workers, cluster, seed, console)
-    matrix = Matrix.of(found, source)
-    for line in matrix.told():
+    matrix = Matrix.of(found, source, named, robustness_cell(d, K))
+    for line in matrix.told(fitted(source, None if data is None else str(data), d, K)):
         console.print(line, highlight=False)
     for table in robustness_tables(matrix):
         console.print(table)

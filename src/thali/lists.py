@@ -111,8 +111,25 @@ def greedy_lists(catalog: Catalog, theta: Any, K: int, *, candidates: Any = None
     theta = checks.floats("theta", theta, (None, catalog.d), "(users, d)")
     K = checks.list_length("greedy_lists", K, len(catalog))
     choice = allowed(catalog, len(theta), K, candidates, exclude)
-    # At α = 0 the width is left out, so one M⁻¹ that nobody reads serves all users.
-    return greedy(catalog, theta, np.zeros((1, catalog.d, catalog.d)), np.zeros(len(theta)), K=K, choice=choice)
+    return under(theta, catalog, K, choice=choice)
+
+
+def under(
+    theta: Floats,
+    catalog: Catalog,
+    K: int,
+    *,
+    choice: Choice = ALL,
+    build: Builder = greedy,
+    features: str = "gains",
+) -> Integers:
+    """The lists (users, K) that a builder makes where preferences (users, d) are known: no optimism, α = 0.
+
+    The width is left out then, so that one M⁻¹, which nobody reads, serves all users.
+    """
+    inverse, alpha = np.zeros((1, catalog.d, catalog.d)), np.zeros(len(theta))
+    among = {} if choice is ALL else {"choice": choice}
+    return build(catalog, theta, inverse, alpha, K=K, features=features, cap=inf, **among)
 
 
 def optimal_list(catalog: Catalog, theta: Any, K: int) -> Integers:

@@ -158,7 +158,8 @@ def _step(policy: Policy, model: ClickModel, state: State, own: Any, luck: Float
     The plain way is recommend, respond, update, click_probability. Where none of these is the policy's or the model's
     own, the same is done with each check once and attraction computed once: most of the time of a small batch.
     """
-    if type(policy).recommend is not Policy.recommend or type(policy).update is not Policy.update:
+    its_own = type(policy).recommend is not Policy.recommend or type(policy).update is not Policy.update
+    if its_own or len(policy.catalog) != policy.catalog.L:
         lists = policy.recommend(state, own)
         clicks = model.respond(lists, luck)
         policy.update(state, lists, clicks)

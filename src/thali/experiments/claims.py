@@ -109,13 +109,12 @@ _UP = "over 1 in every cell"
 _GROWTH = "regret n^p, from what the second half of the run adds over what the second quarter does, has p"
 _LINEAR, _FLAT = f"{_GROWTH} ≥ {measures.LINEAR}", f"{_GROWTH} ≤ {measures.FLAT}"
 _MOST = f"over {measures.MOST:.0%} of the people end on it"
-_POSITIONS = ("RankedUCB1", "RankedKLUCB", "RankedExp3", "IndependentBandits")
 _ABRUPT = ("drift/generated-abrupt", "drift/movielens-abrupt")
 _FORGETFUL = ("CascadeLSB-discount", "CascadeLSB-window")
 
 
 def _is_cascade(name: str) -> bool:
-    return name.endswith(("-diverse-cascade", "movielens-cascade"))
+    return name in ("robustness/movielens-diverse-cascade", "robustness/movielens-cascade")
 
 
 #: In the paper's order.
@@ -519,17 +518,22 @@ CLAIMS: tuple[Claim, ...] = (
         "C47",
         "8",
         "Ranked bandits perform poorly in cascade-like models, on films",
-        "each base's regret is at least twice CascadeLSB's, on people of the diverse cascade and of the cascade model",
-        measures.together(*(measures.times(base, measures.LSB, 2.0, keep=_is_cascade) for base in _POSITIONS)),
+        "the same ratios, on people of the diverse cascade and of the cascade model; with 1,000 items and 5,000 steps "
+        "none of these has learned much",
+        measures.together(
+            measures.times("RankedKLUCB", measures.KL, 2.0, keep=_is_cascade),
+            measures.times("RankedUCB1", "CascadeUCB1", 2.0, keep=_is_cascade),
+        ),
         ("robustness",),
-        (PRACTICAL,),
+        _ONCE,
     ),
     Claim(
         "C48",
         "9",
         "CascadeLSB can handle changes in preferences over time",
-        "after an abrupt change at half time, at least 95% of the best list's clicks in the last tenth",
-        measures.still_learns(measures.LSB),
+        "in the last tenth, after an abrupt change at half time, it reaches at least 95% of the share of the best "
+        "list's clicks that it reaches where nothing changes",
+        measures.follows(measures.LSB, 0.95),
         _ABRUPT,
         (PRACTICAL,),
         unit=".3f",
@@ -539,7 +543,7 @@ CLAIMS: tuple[Claim, ...] = (
         "9",
         "All online learning to rank algorithms can handle changes in preferences (it cites ranked bandits)",
         "the same of ranked bandits",
-        measures.together(measures.still_learns("RankedUCB1"), measures.still_learns("RankedKLUCB")),
+        measures.together(*(measures.follows(base, 0.95) for base in ("RankedUCB1", "RankedKLUCB"))),
         _ABRUPT,
         _ONCE,
         unit=".3f",

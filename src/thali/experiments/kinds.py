@@ -31,7 +31,7 @@ TOLD = {
     "diverse-cascade": "the paper's model: attracted by what an item adds, leave at the first click",
     "cascade": "attracted by each item alone, whatever stands above it; leave at the first click",
     "linear-submodular": "attracted by what an item adds, examine every position",
-    "dependent-click": "go on after a click with some probability",
+    "dependent-click": "the paper's model, but go on after a click with some probability",
     "dynamic-bayesian": "leave after a click that satisfies, and get tired: else go on with some probability",
     "position-based": "examine each position with a probability of its own, whatever they clicked",
     "noisy-cascade": "pass over some of what attracts them, click some of what does not, and then go on",

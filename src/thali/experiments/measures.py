@@ -225,10 +225,14 @@ def harder(results: Results, prefix: str, settings: str) -> list[Check]:
     return found + missing if found else []
 
 
-def _learns(where: str, curve: Curve) -> Check:
+def _late(curve: Curve) -> Floats:
+    """The chance of a click in the last tenth of the run (people,)."""
     since, earlier = curve.at(0.9)
-    lost = (curve.final - earlier) / (curve.n - since)
-    reached = ratio(curve.best - lost, curve.best, curve.split)
+    return np.asarray(curve.best - (curve.final - earlier) / (curve.n - since))
+
+
+def _learns(where: str, curve: Curve) -> Check:
+    reached = ratio(_late(curve), curve.best, curve.split)
     return Check(f"{where} clicks over the best list's, last tenth", reached, 0.95)
 
 
@@ -331,9 +335,24 @@ def since(above: str, below: str, share: float, low: float, high: float = inf, k
     return in_cells((above, below), make, keep)
 
 
-def still_learns(policy: str) -> Measure:
-    """A policy's clicks in the last tenth of the run over those of the best list of that time."""
-    return in_cells((policy,), lambda where, curve: _learns(f"{where} {policy},", curve))
+def follows(policy: str, low: float) -> Measure:
+    """What a policy reaches of the best list in the last tenth after tastes have changed, over what it reaches where
+    they have not (the experiment of the same name that ends in "none").
+    """
+
+    def measure(results: Results, prefix: str, settings: str) -> list[Check]:
+        found = []
+        for name in results.experiments(prefix):
+            changed = results.curve(name, policy, settings)
+            same = results.curve(f"{name.rpartition('-')[0]}-none", policy, settings)
+            pair = [] if changed is None or same is None else results.common([changed, same])
+            if pair:
+                after, without = (_late(curve) / curve.best for curve in pair)
+                told = f"{name.partition('/')[2]} {policy}, last tenth, over the same without a change"
+                found.append(Check(told, ratio(after, without, pair[0].split), low))
+        return found
+
+    return measure
 
 
 def noted(key: str, what: str, low: float, high: float) -> Measure:

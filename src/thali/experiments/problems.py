@@ -8,7 +8,7 @@ import numpy as np
 
 from thali.catalog import Catalog
 from thali.clicks import ClickModel, DiverseCascade
-from thali.types import Floats
+from thali.types import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,10 @@ class Problem:
         """Their preferences θ* (users, d); the last ones, where they change."""
         theta: Floats = getattr(self.model, "theta")  # noqa: B009 (not every click model has any)
         return theta
+
+    def theta_at(self, steps: Integers) -> Floats:
+        """Their preferences after so many steps each (users, points, d)."""
+        return np.stack([getattr(self.model.at(step), "theta") for step in steps.tolist()], axis=1)  # noqa: B009
 
     @property
     def weights(self) -> Catalog:
@@ -53,14 +57,13 @@ def synthetic(users: int = 1) -> Problem:
 
 
 def single_items(K: int, users: int, d: int = 16) -> Problem:
-    """The problem of the cascading bandits' paper: K items that attract with probability 0.15 among others with 0.03.
+    """The problem of the cascading bandits' paper: K items that attract with probability 0.1 among others with 0.02.
 
     Kveton et al. 2015 with smaller probabilities. An item is a topic of its own, so that there is nothing to diversify
     and nothing to generalise.
     """
     catalog = Catalog(np.eye(d))
-    theta = np.where(np.arange(d) % (d // K) == 0, 0.15, 0.03)  # the attractive ones are not the first in number
-    theta /= max(1.0, theta.sum())
+    theta = np.where(np.arange(d) % (d // K) == 0, 0.1, 0.02)  # the attractive ones are not the first in number
     return Problem("single items", catalog, DiverseCascade(catalog, np.tile(theta, (users, 1))), K)
 
 

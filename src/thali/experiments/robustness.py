@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
+from thali.datasets.estimation import Behaviour
 from thali.experiments.figures import heatmaps
 from thali.experiments.kinds import TOLD
 from thali.experiments.results import Curve, Results
-from thali.experiments.settings import KINDS, PRACTICAL
+from thali.experiments.settings import KINDS, NOISE, PRACTICAL
 from thali.experiments.sources import SOURCES
 from thali.experiments.statistics import Estimate, mean
 from thali.types import Floats, Integers
@@ -28,7 +32,7 @@ class Cell:
     regret: Estimate
     """At the end."""
     lost: Estimate
-    """The same as a share of the clicks of the best list."""
+    """The same as a share of the best list's chance of a click: 1 where nobody would ever click."""
     diversity: Estimate
     """Intra-list distance over the last tenth."""
     by_person: Floats
@@ -38,7 +42,8 @@ class Cell:
     @property
     def short(self) -> str:
         """Regret ± half its interval."""
-        return f"{self.regret.value:,.0f} ±{(self.regret.high - self.regret.low) / 2.0:,.0f}"
+        digits = 0 if abs(self.regret.value) >= 10.0 else 1
+        return f"{self.regret.value:,.{digits}f} ±{(self.regret.high - self.regret.low) / 2.0:,.{digits}f}"
 
 
 @dataclass(frozen=True)
@@ -52,79 +57,109 @@ class Matrix:
     cells: dict[tuple[str, str], Cell]
 
     @classmethod
-    def of(cls, results: Results, source: str) -> Matrix:
-        """From the rows on one data set; policies that lose least in their worst case come first."""
-        names = {f"robustness/{source}-{kind}": kind for kind in KINDS}
-        names = {name: kind for name, kind in names.items() if name in results.scales}
-        if not names:
-            raise ValueError(f"results must hold rows of robustness/{source}-...; there are none")
-        policies = set.intersection(*(set(results.policies(name)) for name in names))
-        cells = {}
-        for name, kind in names.items():
-            for policy in policies:
+    def of(cls, results: Results, source: str, policies: Collection[str] | None = None, cell: str = "") -> Matrix:
+        """From the rows on one data set; policies that lose least in their worst case come first, ties by name.
+
+        policies: those to compare; by default all that there are for every kind of person, on the same people. cell: of
+        the experiments' names, where d and K are not the usual ones.
+        """
+        curves = {}
+        for kind in KINDS:
+            name = f"robustness/{source}{cell}-{kind}"
+            for policy in results.policies(name):
                 curve = results.curve(name, policy, str(PRACTICAL))
-                if curve is None:
-                    raise ValueError(f"results must hold rows of {policy} at {PRACTICAL} for {name}; there are none")
-                cells[policy, kind] = _cell(curve)
-        kinds = tuple(names.values())
-        order = sorted(policies, key=lambda policy: (max(cells[policy, kind].lost.value for kind in kinds), policy))
-        scale = ", ".join(sorted({results.scales[name] for name in names}))
+                if curve is not None and (policies is None or policy in policies):
+                    curves[policy, kind] = curve
+        kinds = tuple(kind for kind in KINDS if any(kind == other for _, other in curves))
+        people = {curve.people for curve in curves.values()}
+        whole = {policy for policy, _ in curves if all((policy, kind) in curves for kind in kinds)}
+        if not whole or len(people) > 1 or len({curve.n for curve in curves.values()}) > 1:
+            raise ValueError(
+                f"results must hold rows of robustness/{source}{cell}-... at {PRACTICAL}, of a policy for every kind "
+                "of person there is, all on the same people for as many steps; they do not"
+            )
+        cells = {key: _cell(curve) for key, curve in curves.items() if key[0] in whole}
+        order = sorted(whole, key=lambda policy: (max(cells[policy, kind].lost.value for kind in kinds), policy))
+        scale = results.scales[f"robustness/{source}{cell}-{kinds[0]}"]
         return cls(source, scale, kinds, tuple(order), cells)
 
     @classmethod
     def every(cls, results: Results) -> list[Matrix]:
-        """One for each data set of which there are rows."""
-        found = [source for source in SOURCES if results.experiments(f"robustness/{source}-")]
-        return [cls.of(results, source) for source in found]
+        """One for each data set, d and K of which there are rows that make one."""
+        found = []
+        for name in {name.removesuffix(f"-{KINDS[0]}") for name in results.scales if name.endswith(f"-{KINDS[0]}")}:
+            matched = re.fullmatch(r"robustness/(.+?)((?:-d\d+-K\d+)?)", name)
+            if matched and matched[1] in SOURCES:
+                with suppress(ValueError):  # of a few policies, or kinds, or at another α: no matrix
+                    found.append(cls.of(results, matched[1], cell=matched[2]))
+        return sorted(found, key=lambda matrix: (matrix.source, matrix.scale))
 
     def worst(self, policy: str) -> tuple[str, Cell]:
-        """The kind of person on whom a policy loses the largest share of clicks, and that cell."""
+        """The kind of person on whom a policy loses the largest share, and that cell."""
         return max(((kind, self.cells[policy, kind]) for kind in self.kinds), key=lambda entry: entry[1].lost.value)
 
-    def best_on(self, kind: str) -> str:
-        """Of the policies that learn or are plain, the one that loses least on a kind of person."""
-        return min(self._compared(), key=lambda policy: self.cells[policy, kind].lost.value)
+    def best_on(self, kind: str) -> list[str]:
+        """Of the policies compared, those that lose least on a kind of person: more than one if they lose the same."""
+        least = min(self.cells[policy, kind].lost.value for policy in self.compared)
+        return [policy for policy in self.compared if self.cells[policy, kind].lost.value == least]
 
-    def _compared(self) -> list[str]:
+    @property
+    def compared(self) -> list[str]:
+        """All policies but the one that knows what nobody knows."""
         return [policy for policy in self.policies if policy != CEILING]
 
     def paragraph(self) -> str:
         """Which policy is safest, in words, from the numbers alone."""
-        compared = self._compared()
-        safest = compared[0]
-        kind, cell = self.worst(safest)
-        wins = [k for k in self.kinds if self.best_on(k) == safest]
-        told = [
-            f"{safest} is the safest of the {len(compared)} policies compared: whatever the kind of person, it loses "
-            f"at most {cell.lost:.1%} of the clicks of the best list, on {kind} people.",
-            f"It loses least of all on {_listed(wins)}." if wins else "It is not the best on any one kind.",
-        ]
-        others = [(k, self.best_on(k)) for k in self.kinds if k not in wins]
-        if others:
-            best = [f"{policy} on {k} ({self.cells[policy, k].lost.value:.1%} against "
-                    f"{self.cells[safest, k].lost.value:.1%})" for k, policy in others]  # fmt: skip
-            told.append(f"Better elsewhere: {_listed(best)}.")
-        if len(compared) > 1:
-            second = compared[1]
-            rival, other = self.worst(second)
-            gap = mean(other.by_person - cell.by_person, cell.split)
-            apart = "which is more than chance" if gap.low > 0.0 else "which may be chance"
-            told.append(
-                f"Next is {second}, which loses {other.lost:.1%} in its worst case ({rival}): {gap:.1%} more, {apart}."
-            )
-        riskiest = compared[-1]
-        told.append(f"The largest loss is that of {riskiest}: {self.worst(riskiest)[1].lost.value:.0%}.")
+        told = []
+        if len(self.compared) > 1:
+            told += self._safest()
+        elif self.compared:
+            (only,) = self.compared
+            kind, cell = self.worst(only)
+            told.append(f"{only} loses at most {_told(cell)} of the best list's chance of a click ({kind} people).")
         if CEILING in self.policies:
             kind, cell = self.worst(CEILING)
             told.append(
-                f"Knowing every person's taste, but neither their weights nor their kind, loses {cell.lost:.1%} at "
+                f"Knowing every person's taste, but neither their weights nor their kind, loses {_told(cell)} at "
                 f"most ({kind})."
             )
         return " ".join(told)
 
+    def _safest(self) -> list[str]:
+        """The sentences on who is safest, where there are several."""
+        safest, *others = self.compared
+        kind, cell = self.worst(safest)
+        like = [other for other in others if self.worst(other)[1].lost.value == cell.lost.value]
+        alike = f" ({_listed(like)} as much)" if like else ""
+        told = [
+            f"{safest} is the safest of the {len(self.compared)} policies compared{alike}: whatever the kind of "
+            f"person, it loses at most {_told(cell)} of the best list's chance of a click, on {kind} people."
+        ]
+        best = {k: self.best_on(k) for k in self.kinds}
+        wins = [k for k, winners in best.items() if safest in winners]
+        told.append(f"None loses less on {_listed(wins)}." if wins else "It is not the best on any one kind.")
+        elsewhere = [
+            f"{winners[0]} on {k} ({self.cells[winners[0], k].lost.value:.1%} against "
+            f"{self.cells[safest, k].lost.value:.1%})"
+            for k, winners in best.items()
+            if k not in wins
+        ]
+        if elsewhere:
+            told.append(f"Better elsewhere: {_listed(elsewhere)}.")
+        apart = [other for other in others if other not in like]
+        if apart:
+            rival, other = self.worst(apart[0])
+            gap = mean(other.by_person - cell.by_person, cell.split)
+            chance = "which is more than chance" if gap.low > 0.0 else "which may be chance"
+            told.append(
+                f"Next is {apart[0]}, which loses {_told(other)} in its worst case ({rival}): {gap:.1%} more, {chance}."
+            )
+            told.append(f"The largest loss is that of {apart[-1]}: {self.worst(apart[-1])[1].lost.value:.0%}.")
+        return told
+
     def markdown(self) -> str:
         """Both matrices as tables, and the paragraph."""
-        heads = "| policy | " + " | ".join(self.kinds) + " | worst, of the clicks |\n"
+        heads = "| policy | " + " | ".join(self.kinds) + " | worst |\n"
         rule = "| --- |" + " ---: |" * (len(self.kinds) + 1) + "\n"
         regret, diverse = [], []
         for policy in self.policies:
@@ -137,12 +172,11 @@ class Matrix:
             diverse.append(f"| {policy} | " + " | ".join(f"{c.diversity.value:.3f}" for c in cells) + " |")
         return (
             f"{self.paragraph()}\n\n"
-            f"Final regret [95% interval] against each kind's own best greedy list, {self.scale}:\n\n"
+            f"Final regret [95% interval] against each kind's own best greedy list, {self.scale}. Worst: the largest "
+            "share of the best list's chance of a click that is lost on any kind; policies are in this order.\n\n"
             f"{heads}{rule}" + "\n".join(regret) + "\n\n"
             "Diversity of the lists, intra-list distance over the last tenth:\n\n"
-            f"{heads.replace(' worst, of the clicks |', '')}{rule.replace(' ---: |', '', 1)}"
-            + "\n".join(diverse)
-            + "\n"
+            f"{heads.replace(' worst |', '')}{rule.replace(' ---: |', '', 1)}" + "\n".join(diverse) + "\n"
         )
 
     def draw(self, folder: Path) -> Path:
@@ -168,9 +202,16 @@ class Matrix:
             name=f"robustness-{self.source}",
         )
 
-    def told(self) -> list[str]:
-        """What the kinds are, a line each."""
-        return [f"{kind}: {TOLD[kind]}" for kind in KINDS if kind in self.kinds]
+    def told(self, rates: Behaviour) -> list[str]:
+        """What the kinds are, with the rates of the data set, a line each."""
+        used = {**asdict(rates), **dict(NOISE)}
+        numbers = {
+            "dependent-click": f"{used['going_on']:.2f}",
+            "dynamic-bayesian": f"satisfied {used['satisfaction']:.2f}, go on {used['perseverance']:.2f}",
+            "position-based": ", ".join(f"{share:.2g}" for share in used["examined"]),
+            "noisy-cascade": f"pass over {used['skip']:g}, by accident {used['extra']:g}",
+        }
+        return [f"{kind}: {TOLD[kind]}" + (f" ({numbers[kind]})" if kind in numbers else "") for kind in self.kinds]
 
 
 def _cell(curve: Curve) -> Cell:
@@ -183,6 +224,10 @@ def _cell(curve: Curve) -> Cell:
         by_person,
         curve.split,
     )
+
+
+def _told(cell: Cell) -> str:
+    return f"{cell.lost:.1%}" if cell.lost.value > 0.0 else "nothing"
 
 
 def _number(found: Estimate) -> str:

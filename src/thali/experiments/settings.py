@@ -222,11 +222,16 @@ _DRIFT = [
 NOISE = (("extra", 0.05), ("skip", 0.3))
 
 
+def robustness_cell(d: int, K: int) -> str:
+    """What the names of experiments say of d and K, where they are not the usual ones."""
+    return "" if (d, K) == (18, 12) else f"-d{d}-K{K}"
+
+
 def robustness(source: str, d: int = 18, K: int = 12, policies: tuple[str, ...] | None = None) -> list[Experiment]:
     """Every policy against every kind of person on one data set."""
     return [
         Experiment(
-            f"robustness/{source}-{kind}",
+            f"robustness/{source}{robustness_cell(d, K)}-{kind}",
             source,
             d,
             K,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -73,9 +73,13 @@ def selected(source: str, data: str | None) -> Interactions:
 def fitted(source: str, data: str | None, d: int, K: int) -> Behaviour:
     """How people of a source behave beside what attracts them, by its own rates; of made-up problems, a guess."""
     if source not in SOURCES:
-        depth = np.array([0.9**k for k in range(K)])
-        return Behaviour(0.5, 0.9, 0.5, depth, extra=0.05, skip=0.3, intercept=0.05, slope=0.65)
+        return _guess(K)
     return behaviour(active(source, data).top_topics(d), at_least=SOURCES[source].at_least, K=K)
+
+
+def _guess(K: int) -> Behaviour:
+    depth = np.array([0.9**k for k in range(K)])
+    return Behaviour(0.5, 0.9, 0.5, depth, extra=0.05, skip=0.3, intercept=0.05, slope=0.65)
 
 
 def problem(experiment: Experiment, split: int, *, seed: int, data: str | None = None) -> Problem:
@@ -91,14 +95,15 @@ def problem(experiment: Experiment, split: int, *, seed: int, data: str | None =
         made = _made_up(experiment, split, users, seed)
         catalog, weights, theta, names = made.catalog, made.weights, made.theta, None
         after = np.roll(theta, 1, axis=1)
-    given: dict[str, Any] = dict(experiment.rates)
-    rates = replace(fitted(experiment.source, data, experiment.d, experiment.K), **given)
-    make = PEOPLE[experiment.clicks]
+    make, rates, told = PEOPLE[experiment.clicks], _guess(experiment.K), ""
+    if experiment.clicks != KINDS[0]:
+        given: dict[str, Any] = dict(experiment.rates)
+        rates = replace(fitted(experiment.source, data, experiment.d, experiment.K), **given)
+        told = repr({**asdict(rates), "examined": rates.examined.tolist()})
     model: ClickModel = make(weights, theta, rates)
-    told = "" if experiment.clicks == KINDS[0] else repr(rates)
     if experiment.drift:
         model = drifting(experiment.drift, make(weights, theta, rates), make(weights, after, rates), experiment.steps)
-        told += sha256(after.tobytes()).hexdigest()
+        told += sha256(theta.tobytes() + after.tobytes()).hexdigest()
     return Problem(experiment.name, catalog, model, experiment.K, names, told)
 
 

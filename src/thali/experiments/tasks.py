@@ -100,7 +100,7 @@ def perform(task: Task, problem: Problem) -> pl.DataFrame:
     policy = policies_for(problem, [task.policy], **given)[task.policy]
     people = _people(task)
     run = simulate(policy, problem.model, task.experiment.steps, task.seed, points=POINTS, people=people)
-    known = (problem.weights, problem.theta)
+    known = (problem.weights, problem.theta_at(run.steps - 1))
     return _rows(task, known, _names(task, problem), run.steps, run.lists, run.regret, run.clicks, run.best)
 
 
@@ -116,7 +116,7 @@ def _approximation(task: Task, problem: Problem) -> pl.DataFrame:
     lost = (optimum - model.click_probability(found))[:, None]
     one = np.array([1])
     drawn = np.full(lost.shape, -1)
-    return _rows(task, (few, model.theta), _names(task, problem), one, found[:, None], lost, drawn, optimum)
+    return _rows(task, (few, model.theta[:, None]), _names(task, problem), one, found[:, None], lost, drawn, optimum)
 
 
 def _rows(
@@ -131,7 +131,8 @@ def _rows(
 ) -> pl.DataFrame:
     """Rows from what was recorded: lists (users, points, K), regret and clicks (users, points), best (users,).
 
-    known: the weights by which people click and their preferences, for how diverse a list is.
+    known: the weights by which people click and their preferences at each of the points (users, points, d), for how
+    diverse a list is.
     """
     import polars as pl
 
@@ -141,7 +142,7 @@ def _rows(
     users, points, K = lists.shape
     flat = lists.reshape(-1, K)
     e = task.experiment
-    gamma = [theory.approximation_ratio(K, float(c)) for c in theory.largest_click_probability(catalog, theta)]
+    gamma = [theory.approximation_ratio(K, float(c)) for c in theory.largest_click_probability(catalog, theta[:, -1])]
     columns: dict[str, Any] = {
         "experiment": [e.name] * (users * points),
         "scale": [e.scale] * (users * points),
@@ -158,7 +159,7 @@ def _rows(
         "topic_coverage": diversity.topic_coverage(catalog, flat),
         "intra_list_distance": diversity.intra_list_distance(catalog, flat),
         "topic_entropy": diversity.topic_entropy(catalog, flat),
-        "err_ia": diversity.err_ia(catalog, flat, np.repeat(theta, points, axis=0)),
+        "err_ia": diversity.err_ia(catalog, flat, theta.reshape(users * points, -1)),
         "version": [__version__] * (users * points),
         "seed": np.full(users * points, task.seed),
     }

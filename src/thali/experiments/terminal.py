@@ -93,8 +93,8 @@ def robustness_tables(matrix: Matrix) -> list[Table]:
     """Final regret by policy and kind of person, with half its interval; and how diverse the lists were."""
     regret = Table(
         title=f"Final regret ± half its 95% interval, {matrix.scale}",
-        caption="Against each kind's own best greedy list. Worst: the largest share of the best list's clicks that is "
-        "lost on any kind; policies are in this order.",
+        caption="Against each kind's own best greedy list. Worst: the largest share of the best list's chance of a "
+        "click that is lost on any kind; policies are in this order.",
     )
     diverse = Table(title="Diversity: intra-list distance over the last tenth")
     for table in (regret, diverse):

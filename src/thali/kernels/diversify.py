@@ -20,12 +20,12 @@ def relevance(items, estimate, inverse, alpha, out):
 
 @kernel
 def norms(items, out):
-    """‖w̄_e‖₂ of every item, into out (L,)."""
+    """‖w̄_e‖₂ of every item, into out (L,); one too small for a cosine counts as 0, as if it had no topics."""
     for e in range(out.size):
         total = 0.0
         for a in range(items.begin[e], items.end[e]):
             total += items.weights[a] * items.weights[a]
-        out[e] = sqrt(total)
+        out[e] = sqrt(total) if total > 1e-280 else 0.0
 
 
 @kernel
@@ -52,7 +52,7 @@ def mmr(items, d, norm, worth, shut, trade_off, out):
     for k in range(K):
         best, most = -1, -np.inf
         for e in range(L):
-            while seen[e] < k and score[e] > most:
+            while seen[e] < k and score[e] > most and norm[e] > 0.0:
                 cosine, other = 0.0, listed[seen[e]]
                 for a in range(items.begin[e], items.end[e]):
                     cosine += items.weights[a] * other[items.topics[a]]
@@ -65,7 +65,7 @@ def mmr(items, d, norm, worth, shut, trade_off, out):
         out[k] = best
         score[best] = -np.inf
         for a in range(items.begin[best], items.end[best]):
-            listed[k, items.topics[a]] = items.weights[a] / norm[best]
+            listed[k, items.topics[a]] = items.weights[a] / norm[best] if norm[best] > 0.0 else 0.0
 
 
 @kernel
@@ -88,7 +88,8 @@ def divrank(items, chosen, d, prior, damping, link, rounds, tolerance, out):
         start[u + 1] = at + count
         topic[at : at + count] = items.topics[lo : lo + count]
         unit[at : at + count] = items.weights[lo : lo + count]
-        unit[at : at + count] /= max(1e-300, sqrt(np.sum(unit[at : at + count] ** 2)))
+        square = np.sum(unit[at : at + count] ** 2)
+        unit[at : at + count] *= 1.0 / sqrt(square) if square > 1e-280 else 0.0
     go, stay, share, now = np.zeros(m), np.ones(m), np.ones(m), prior.copy()
     sums, flow = np.empty(d), np.empty(m)
     gather(start, topic, unit, share, sums)

@@ -95,7 +95,7 @@ def accumulate(M, B, gains, clicks, rule, precision, positions, factor):
 
 
 @kernel
-def observe(kind, items, lists, clicks, rule, precision, positions, factor, M, B):
+def observe(kind, items, lists, clicks, rule, precision, positions, M, B):
     """list_gains and accumulate in one, to the same bits, without the array of gains. Cost: O(d + K·s²) a user."""
     users, d = B.shape
     state = np.empty(d)
@@ -105,7 +105,7 @@ def observe(kind, items, lists, clicks, rule, precision, positions, factor, M, B
         for k in range(examined(clicks[user], rule)):
             item = lists[user, k]
             lo, hi = items.begin[item], items.end[item]
-            weight = factor[user] * positions[k]
+            weight = positions[k]
             for a in range(lo, hi):
                 i = items.topics[a]
                 x[i] = gain(kind, items.weights[a], state[i])

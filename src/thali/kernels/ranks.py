@@ -202,6 +202,7 @@ def exp3_learn(score, gamma, lists, clicks, rule, gone):
         for k in range(rewarded):
             e = lists[user, k]
             if clicks[user, k]:
+                shut[e] = False  # it was shown, though it may be gone by now
                 n, most, total = exp3_sums(score[user, k], gamma, shut)
                 p = (1.0 - gamma) * exp(gamma / n * (score[user, k, e] - most)) / total + gamma / n
                 score[user, k, e] += 1.0 / p

@@ -66,7 +66,8 @@ def class_of(name: str) -> type[Policy]:
 
 def optimistic(name: str) -> bool:
     """Whether a policy of the registry has an α to set: the linear family, but for those that sample."""
-    made_by, found = POLICIES[name], class_of(name)
+    found = class_of(name)
+    made_by = POLICIES[name]
     given = made_by.keywords if isinstance(made_by, partial) else {}
     return issubclass(found, LinearPolicy) and given.get("explore", found.explore) == "optimism"
 

@@ -31,7 +31,7 @@ class Policy(ABC):
     _formed: tuple[int, dict[str, Any], dict[str, Any]] | None = None
 
     def __init__(self, catalog: Catalog, K: int, *, threads: int = 1) -> None:
-        """threads: how many share the users of a batch; what comes out does not depend on it."""
+        """threads: how many share the users of a batch, where that is worth it; what comes out is the same."""
         self.catalog: Catalog = checks.instance(f"catalog of {self.name}", catalog, Catalog)
         self.K = checks.list_length(self.name, K, len(catalog))
         self.threads = checks.integer(f"threads of {self.name}", threads, low=1)

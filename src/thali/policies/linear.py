@@ -23,7 +23,7 @@ from thali.catalog import Catalog
 from thali.kernels import index, learn, posterior
 from thali.lists import Builder, greedy
 from thali.policies.base import Policy
-from thali.policies.forgetting import KEPT, Discount, Forgetting, Window
+from thali.policies.forgetting import KEPT, Discount, Forgetting, Reading, Window
 from thali.policies.state import State
 from thali.threads import by_parts
 from thali.types import Booleans, Floats, Integers
@@ -70,9 +70,9 @@ class LinearState(State):
 
     def check(self) -> None:
         """M symmetric with no eigenvalue below 1, B finite, updates and clock counts."""
-        counted = [array for name, array in self.arrays.items() if name in ("updates", "clock")]
-        if not (np.isfinite(self.M).all() and np.isfinite(self.B).all()) or any((c < 0).any() for c in counted):
-            raise ValueError("M and B must be finite, and updates and clock counts")
+        for name, array in self.arrays.items():
+            if not np.isfinite(array).all() or (name in ("updates", "clock") and (array < 0).any()):
+                raise ValueError(f"{name} must be finite, and updates and clock counts")
         eigenvalues = np.linalg.eigvalsh(self.M)
         if (self.M.transpose(0, 2, 1) != self.M).any() or (eigenvalues[:, 0] < 1 - 1e-9 * eigenvalues[:, -1]).any():
             raise ValueError("M must be symmetric, the identity and more")
@@ -264,10 +264,14 @@ class LinearPolicy(Policy):
 
     def learn_late(self, state: State, lists: Integers, clicks: Booleans, gains: Floats, shown_at: Integers) -> None:
         """The same, for impressions of these numbers."""
-        if type(self).learn is not LinearPolicy.learn:
-            super().learn_late(state, lists, clicks, gains, shown_at)
-        else:
+        if type(self).learn is LinearPolicy.learn:
             self._learn(state, clicks, gains, shown_at)
+        elif self.forgetting is None:
+            self.learn(state, lists, clicks, gains)
+        else:
+            raise TypeError(
+                f"{self.name}, which forgets and has a learn of its own, must define learn_late for shown_at"
+            )
 
     def _learn(self, state: State, clicks: Booleans, gains: Floats, number: Integers | None) -> None:
         assert isinstance(state, LinearState)
@@ -277,7 +281,7 @@ class LinearPolicy(Policy):
             learn.accumulate(state.M, state.B, gains, clicks, rule, precision, self.positions, factor)
         else:
             latest = state.clock if number is None else number
-            self.forgetting.learn(state, gains, clicks, latest, rule, precision, self.positions)
+            self.forgetting.learn(state, gains, clicks, latest, Reading(rule, precision, self.positions))
         state.updates += 1
         state.refresh()
 
@@ -290,27 +294,11 @@ class LinearPolicy(Policy):
             return
         assert isinstance(state, LinearState)
         kind = c.kind if self.features == "gains" else index.FIXED
-        rule, precision, positions, factor = (
-            EXAMINED[self.examined],
-            self.sigma**-2,
-            self.positions,
-            np.ones(state.users),
-        )
+        rule, precision, positions = EXAMINED[self.examined], self.sigma**-2, self.positions
         M, B = state.arrays["M"], state.arrays["B"]
 
         def observe(users: slice) -> None:
-            learn.observe(
-                kind,
-                c.sparse,
-                lists[users],
-                clicks[users],
-                rule,
-                precision,
-                positions,
-                factor[users],
-                M[users],
-                B[users],
-            )
+            learn.observe(kind, c.sparse, lists[users], clicks[users], rule, precision, positions, M[users], B[users])
             state.refresh(users)
 
         by_parts(observe, state.users, self.threads)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from thali.candidates import ALL, Choice
-from thali.lists import greedy
+from thali.lists import under
 from thali.policies.base import Policy
 from thali.policies.state import State
 from thali.types import Booleans, Floats, Integers
@@ -23,7 +23,7 @@ class PreferencePerceptron(Policy):
 
     Departs from its paper: starts from even preferences w = 1/d, not from 0, where every list is as good; w is kept as
     it is and its negative entries count as 0 when a list is made (their "clipped" perceptron cuts w itself), so
-    that the order of feedback does not matter. φ(A) is that of the gains as shown; φ(Ā) that of the catalogue of now.
+    that the order of feedback does not matter. Both φ are by the weights of now, not of showing: Ā was never shown.
 
     Cost a user: as :func:`thali.greedy_lists` to recommend; O(K·d) to learn; 8·d bytes.
 
@@ -54,13 +54,16 @@ class PreferencePerceptron(Policy):
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """The same, from what each user may be shown."""
-        inverse, alpha = np.zeros((1, self.catalog.d, self.catalog.d)), np.zeros(state.users)
-        return greedy(self.catalog, np.maximum(state.w, 0.0), inverse, alpha, K=self.K, choice=choice)
+        return under(np.maximum(state.w, 0.0), self.catalog, self.K, choice=choice)
+
+    def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
+        """The same: gains are not used."""
+        self.learn(state, lists, clicks, np.empty(0))
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """W += φ(Ā) - φ(A)."""
+        """W += φ(Ā) - φ(A); gains are not used."""
         discount = 1.0 / np.log2(np.arange(2, self.K + 2))
         preferred = np.take_along_axis(lists, np.argsort(~clicks, axis=1, kind="stable"), axis=1)
-        better = self.catalog.gains(preferred) - gains
+        better = self.catalog.gains(preferred) - self.catalog.gains(lists)
         state.w += np.einsum("k,ukd->ud", discount, better)
         state.updates += 1

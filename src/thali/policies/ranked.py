@@ -31,7 +31,8 @@ class RankedBandits(Policy):
 
     Departs from its papers: a bandit chooses among the items that are not above it, instead of having its choice
     replaced by any other and rewarded with nothing, as which item was replaced is not to be seen in the list. Exp3
-    takes a reward's probability from the state at the time of the update.
+    takes a reward's probability from the state at the time of the update, as if all items there are could have been
+    shown: with candidates= or exclude= it is biased.
 
     Parameters
     ----------

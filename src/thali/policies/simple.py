@@ -11,7 +11,7 @@ from thali import checks
 from thali.candidates import ALL, Choice
 from thali.catalog import Catalog
 from thali.kernels import ranks
-from thali.lists import Builder, greedy
+from thali.lists import Builder, greedy, under
 from thali.policies.base import Policy
 from thali.policies.state import State
 from thali.types import Booleans, Floats, Integers
@@ -64,9 +64,12 @@ class MostPopular(_Fixed):
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """From what each user may be shown."""
-        known = self.popularity
-        if known is None or len(known) != self.catalog.L:  # the catalogue has grown: by the weights again
-            known = np.asarray(self.catalog.csr.sum(axis=1)).ravel()
+        known = np.asarray(self.catalog.csr.sum(axis=1)).ravel() if self.popularity is None else self.popularity
+        if len(known) != self.catalog.L:
+            raise ValueError(
+                f"popularity of {self.name} must be of all {self.catalog.L} items of the catalogue, which has grown, "
+                f"got {len(known)}"
+            )
         items, start = choice.open_items(state.users, self.catalog)
         rows = 1 if start is None or start.size == 2 else state.users
         out = np.empty((rows, self.K), dtype=np.int64)
@@ -121,8 +124,4 @@ class Oracle(_Fixed):
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """The greedy list, from what each user may be shown."""
-        inverse, alpha = np.zeros((1, self.catalog.d, self.catalog.d)), np.zeros(state.users)
-        among = {} if choice is ALL else {"choice": choice}
-        return self.build(
-            self.catalog, state.theta, inverse, alpha, K=self.K, features=self.features, cap=np.inf, **among
-        )
+        return under(state.theta, self.catalog, self.K, choice=choice, build=self.build, features=self.features)

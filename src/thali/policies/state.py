@@ -83,7 +83,9 @@ class State:
     def put(self, users: Any, part: State) -> None:
         """Write a state of as many users into the places of these users: what :meth:`take` took, after learning."""
         picked = self._index(users)
-        if part.arrays.keys() != self.arrays.keys() or part.users != picked.size:
+        shapes, own = ({name: a.shape[1:] for name, a in state.arrays.items()} for state in (part, self))
+        whose, ours = ((state.learner, state.settings) for state in (part, self))
+        if shapes != own or whose != ours or part.users != picked.size:
             raise ValueError(f"part of put must be a state of {picked.size} users like this one, got {part!r}")
         for name, array in self.arrays.items():
             array[picked] = part.arrays[name]
