@@ -1,7 +1,7 @@
 """Put the figures and the ledger of a full reproduction into docs/: python benchmarks/reproduction.py results.
 
-What stands between the markers in docs/reproduction.md and docs/robustness.md is written by this script, and the figures
-beside them are copies.
+What stands between the markers in docs/reproduction.md and docs/robustness.md is written by this script, and the
+figures beside them are copies.
 """
 
 from __future__ import annotations

@@ -209,12 +209,12 @@ REFUSED = [
     (
         thali.CascadeLSB,
         {"window": 0},
-        "window of CascadeLSB must be a whole number of at least 1 and at most .*, got 0",
+        "window of CascadeLSB must be a whole number of at least 1 and .*, got 0",
     ),
     (
         thali.CascadeLSB,
         {"window": 2.5},
-        "window of CascadeLSB must be a whole number of at least 1 and at most .*, got 2.5",
+        "window of CascadeLSB must be a whole number of at least 1 and .*, got 2.5",
     ),
     (thali.C3UCB, {"window": 5, "discount": 0.9}, "window of C3UCB must not come with a discount, got 5 and 0.9"),
     (thali.C3UCB, {"position_discounts": [1, 0.5]}, r"position_discounts of C3UCB must have shape .*, got \(2,\)"),

@@ -224,9 +224,16 @@ def plain_road(make):
     return partial(Recommends, **switches), partial(Updates, **switches)
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("learner", [*thali.POLICIES.values(), OwnEpsilonGreedy], ids=[*thali.POLICIES, "own"])
-def test_the_short_road_of_a_step_leads_where_the_plain_one_does_to_the_last_bit(learner, name):
+LEARNERS = {**thali.POLICIES, "own": OwnEpsilonGreedy}
+#: Every policy on people who may click twice, and a few of them on everyone.
+ROADS = [(policy, "DependentClick") for policy in LEARNERS] + [
+    (policy, people) for policy in ("CascadeLSB", "CascadeKLUCB", "own") for people in MODELS
+]
+
+
+@pytest.mark.parametrize(("policy", "name"), dict.fromkeys(ROADS))
+def test_the_short_road_of_a_step_leads_where_the_plain_one_does_to_the_last_bit(policy, name):
+    learner = LEARNERS[policy]
     short, *plain = (
         thali.simulate(kind(catalog, 6), MODELS[name], steps=40, seed=9, points=range(1, 41))
         for kind in (learner, *plain_road(learner))
