@@ -130,6 +130,23 @@ def test_people_live_all_stories_of_their_model_as_often_as_it_says(name):
             assert agreement(drawn, stories(name, other, a)) < 1e-4
 
 
+def test_people_of_a_plain_cascade_live_their_stories_as_often():
+    n, items = 200_000, [1, 4, 3, 0]
+    attractive, person = np.random.default_rng(5).uniform(0.3, 0.9, size=(6, 4)), np.array([0.1, 0.4, 0.3, 0.2])
+    alone = attractive @ person  # whatever stands above
+    shown, luck = np.tile(items, (n, 1)), np.random.default_rng(6).random((n, 4))
+    for model in (
+        thali.Cascade(np.tile(alone, (n, 1))),
+        thali.Cascade.of_topics(thali.Catalog(attractive), np.tile(person, (n, 1))),
+    ):
+        drawn = model.walk(shown, luck)
+        assert agreement(drawn, stories("DiverseCascade", {}, alone[items])) > 1e-3
+        assert agreement(drawn, stories("DiverseCascade", {}, 0.97 * alone[items])) < 1e-4
+        told = stories("DiverseCascade", {}, alone[items])
+        examined = sum(p * np.array(examined) for (_, examined), p in told.items())
+        np.testing.assert_allclose(model.examination(shown)[0], examined, rtol=1e-12)
+
+
 @pytest.mark.parametrize("kind", ["probabilistic", "max"])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_examination_and_clicks_are_those_of_all_stories(name, kind):

@@ -16,7 +16,24 @@ from thali.simulation import Run
 from thali.types import Floats, Integers
 
 # One colour a policy, everywhere; chosen to differ for colour-blind readers too.
-COLOURS = {"CascadeLSB": "#0072b2", "LSBGreedy": "#e69f00", "CascadeLinUCB": "#cc79a7", "CascadeKLUCB": "#555555"}
+COLOURS = {
+    "CascadeLSB": "#0072b2",
+    "LSBGreedy": "#e69f00",
+    "CascadeLinUCB": "#cc79a7",
+    "CascadeKLUCB": "#555555",
+    "CascadeLSB-last-click": "#56b4e9",
+    "CascadeLSB-discount": "#d55e00",
+    "CascadeLSB-window": "#009e73",
+    "CascadeLSB-TS": "#7b3294",
+    "DcmKLUCB": "#a6761d",
+    "CascadeUCB1": "#999999",
+    "RankedUCB1": "#b2182b",
+    "RankedKLUCB": "#ef8a62",
+    "RankedExp3": "#66a61e",
+    "IndependentBandits": "#1b1b1b",
+}
+# Panels side by side, at most.
+ABREAST = 5
 
 
 def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
@@ -34,20 +51,21 @@ def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
 
 
 def grid(results: Results, group: str, setting: Setting, folder: Path) -> Path | None:
-    """Regret against steps in every cell of a group: d by rows and K by columns where both vary, else one row."""
+    """Regret against steps in every cell of a group: d by rows and K by columns where both vary, else side by side."""
     names = [name for name in results.experiments(f"{group}/") if _curves(results, name, str(setting))]
     if not names:
         return None
     cells = [cell(name) for name in names]
     rows, columns = sorted({d for d, _ in cells}), sorted({K for _, K in cells})
     flat = len(rows) == 1 or len(columns) == 1
-    shape = (1, len(names)) if flat else (len(rows), len(columns))
+    across = len(names) if len(names) <= ABREAST else ABREAST - 1
+    shape = (-(-len(names) // across), across) if flat else (len(rows), len(columns))
     plt = _pyplot()
     figure, grid = plt.subplots(
         *shape, figsize=(3.1 * shape[1] + 0.6, 2.5 * shape[0] + 0.5), layout="constrained", squeeze=False
     )
     for at, (name, (d, K)) in enumerate(zip(names, cells, strict=True)):
-        axes = grid[0, at] if flat else grid[rows.index(d), columns.index(K)]
+        axes = grid[divmod(at, across)] if flat else grid[rows.index(d), columns.index(K)]
         curves = _curves(results, name, str(setting))
         for curve in curves:
             _line(axes, curve.policy, curve.steps, curve.regret, curve.split)
@@ -59,8 +77,10 @@ def grid(results: Results, group: str, setting: Setting, folder: Path) -> Path |
         axes.set_xlabel("step n")
     for axes in grid[:, 0]:
         axes.set_ylabel("regret R(n)")
+    for axes in grid.flat[len(names) :] if flat else ():
+        axes.set_visible(False)
     handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)), frameon=False)
     return _save(figure, folder, f"{group}-{_slug(setting)}")
 
 
@@ -245,20 +265,21 @@ def _label_ends(axes: Any, ends: Iterable[tuple[float, str, Any]]) -> None:
 
 
 def _height(curves: list[Curve]) -> float:
-    """The top of an axis: a policy several times worse than all others is cut, so that those can be told apart."""
+    """The top of an axis: policies far worse than the others, at most half of them, are cut, lest those look alike."""
     finals = sorted((float(curve.final.mean()) for curve in curves), reverse=True)
-    return 1.15 * (finals[1] if len(finals) > 1 and finals[0] > 2.5 * finals[1] else finals[0]) or 1.0
+    far = [at for at in range(1, len(finals) // 2 + 1) if at < len(finals) and finals[at - 1] > 2.5 * finals[at]]
+    cut = max(far, default=0)
+    return (1.15 + 0.08 * max(0, cut - 1)) * finals[cut] or 1.0
 
 
 def _say_what_is_cut(axes: Any, curves: list[Curve]) -> None:
     top = axes.get_ylim()[1]
-    for curve in curves:
-        final = float(curve.final.mean())
-        if final > top:
-            axes.text(
-                0.98, 0.97, f"{curve.policy}: {final:,.0f} ↑", transform=axes.transAxes, ha="right", va="top",
-                fontsize=7, color=COLOURS.get(curve.policy),
-            )  # fmt: skip
+    cut = [curve for curve in curves if float(curve.final.mean()) > top]
+    for at, curve in enumerate(cut):
+        axes.text(
+            0.98, 0.97 - 0.09 * at, f"{curve.policy}: {float(curve.final.mean()):,.0f} ↑", transform=axes.transAxes,
+            ha="right", va="top", fontsize=7, color=COLOURS.get(curve.policy),
+        )  # fmt: skip
 
 
 def _gap(high: float, low: float) -> float:
