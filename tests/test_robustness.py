@@ -121,7 +121,7 @@ def test_the_paragraph_says_what_the_numbers_say():
     twins = {**cells, ("D", "cascade"): cell(0.10), ("D", "noisy-cascade"): cell(0.10)}
     said = Matrix("movielens", "now", kinds, ("A", "D", "B"), twins).paragraph()
     assert "A is the safest of the 3 policies compared (D as much)" in said
-    assert "None loses less on noisy-cascade." in said
+    assert "None of them loses less on noisy-cascade." in said
     assert "Next is B" in said
     said = Matrix("movielens", "now", kinds, ("A",), cells).paragraph()
     assert said == "A loses at most 10.0% [9.5%, 10.5%] of the best list's chance of a click (cascade people)."

@@ -221,7 +221,7 @@ def sweep(
 def robustness(
     source: Annotated[str, typer.Argument(help="A data set: movielens, songs-hetrec, yelp-core40, yelp-hin, ...")],
     full: Annotated[
-        bool, typer.Option("--full", help="50 people and 5,000 steps: an hour instead of minutes.")
+        bool, typer.Option("--full", help="50 people and 5,000 steps: half an hour, not a minute.")
     ] = False,
     d: Annotated[int, typer.Option(min=1, help="Topics.")] = 18,
     K: Annotated[int, typer.Option("--K", min=1, help="Items a list.")] = 12,

@@ -137,7 +137,7 @@ class Matrix:
         ]
         best = {k: self.best_on(k) for k in self.kinds}
         wins = [k for k, winners in best.items() if safest in winners]
-        told.append(f"None loses less on {_listed(wins)}." if wins else "It is not the best on any one kind.")
+        told.append(f"None of them loses less on {_listed(wins)}." if wins else "It is not the best on any one kind.")
         elsewhere = [
             f"{winners[0]} on {k} ({self.cells[winners[0], k].lost.value:.1%} against "
             f"{self.cells[safest, k].lost.value:.1%})"
@@ -152,7 +152,8 @@ class Matrix:
             gap = mean(other.by_person - cell.by_person, cell.split)
             chance = "which is more than chance" if gap.low > 0.0 else "which may be chance"
             told.append(
-                f"Next is {apart[0]}, which loses {_told(other)} in its worst case ({rival}): {gap:.1%} more, {chance}."
+                f"Next is {apart[0]}, which loses {_told(other)} in its worst case ({rival}): {100 * gap.value:.1f} "
+                f"percentage points [{100 * gap.low:.1f}, {100 * gap.high:.1f}] more, {chance}."
             )
             told.append(f"The largest loss is that of {apart[-1]}: {self.worst(apart[-1])[1].lost.value:.0%}.")
         return told

@@ -218,7 +218,7 @@ _DRIFT = [
 
 
 #: How often noisy people click by accident and pass over what attracts them: given, as data sets say nothing of it
-#: where the fitted line is too steep (docs/robustness.md).
+#: where the fitted line is too steep (docs/decisions.md).
 NOISE = (("extra", 0.05), ("skip", 0.3))
 
 
