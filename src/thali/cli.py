@@ -28,7 +28,7 @@ Cluster = Annotated[str | None, typer.Option(help="The scheduler of a Dask clust
 Seed = Annotated[int, typer.Option(min=0, help="From which splits, people and luck follow.")]
 
 # Columns that wide tables need, whatever the terminal has.
-WIDE = 124
+WIDE = 130
 
 app = typer.Typer(
     name="thali",
@@ -177,7 +177,7 @@ def run(
 
     from thali.experiments.terminal import outcomes_table
 
-    console = Console()
+    console = Console(width=max(WIDE, Console().width))
     experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
     found = _perform([experiment], data, out, workers, cluster, seed, console)
     console.print(outcomes_table(found, [experiment.name]))

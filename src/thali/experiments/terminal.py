@@ -77,9 +77,11 @@ def ledger_table(findings: Sequence[Finding]) -> Table:
 
 def outcomes_table(results: Results, names: Sequence[str]) -> Table:
     """Final regret, clicks and diversity as a table."""
-    table = Table(title="; ".join(f"{name}: {results.scales[name]}" for name in names))
+    title = "; ".join(f"{name}: {results.scales[name]}" for name in names)
+    table = Table(title=title, box=None, padding=(0, 1, 0, 0))
     for heading in ("policy", "at", "final regret [95%]", "clicks a step", *DIVERSITY.values()):
-        whole = 13 if heading == "policy" else 8 if heading == "final regret [95%]" else None
+        longest = max((len(policy) for name in names for policy in results.policies(name)), default=0)
+        whole = longest if heading == "policy" else 8 if heading == "final regret [95%]" else None
         table.add_column(heading, justify="left" if heading in ("policy", "at") else "right", min_width=whole)
     for group in dict.fromkeys(name.partition("/")[0] for name in names):
         for name, settings, policy, regret, clicks, diverse in regrets(results, group):
