@@ -1,4 +1,4 @@
-"""How people click: the paper's three models, others of the literature, and what a model of your own must say."""
+"""How people click: the paper's three models, and what a model of your own must say."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class ClickModel(ABC):
     users: int
     L: int
     catalog: Catalog | None = None
+    theta: Floats | None = None
 
     @abstractmethod
     def attraction(self, lists: Any) -> Floats:
@@ -152,8 +153,6 @@ class Cascade(ClickModel):
 
     """
 
-    theta: Floats | None = None
-
     def __init__(self, attraction: Any) -> None:
         """attraction: (users, L), probabilities."""
         probabilities = checks.floats("attraction of Cascade", attraction, (None, None), "(users, L)")
@@ -225,7 +224,7 @@ class DiverseCascade(ClickModel):
 
     def __init__(self, catalog: Catalog, theta: Any) -> None:
         self.catalog: Catalog = checks.instance(f"catalog of {type(self).__name__}", catalog, Catalog)
-        self.theta = checks.fixed(checks.preferences(f"theta of {type(self).__name__}", theta, catalog.d))
+        self.theta: Floats = checks.fixed(checks.preferences(f"theta of {type(self).__name__}", theta, catalog.d))
         self.users = len(self.theta)
 
     def with_theta(self, theta: Any) -> Self:

@@ -7,6 +7,7 @@ alone, x·θ̄ + α·sqrt(xᵀM⁻¹x) with x = Δ(e|∅); the similarity of two
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from math import inf
 
 import numpy as np
@@ -15,7 +16,7 @@ from thali import checks
 from thali.candidates import ALL, Choice
 from thali.catalog import Catalog
 from thali.kernels import diversify, index, ranks
-from thali.types import Floats, Integers
+from thali.types import Booleans, Floats, Integers
 
 # DivRank's walk has settled when nothing moves by more than this.
 TOLERANCE = 1e-9
@@ -31,30 +32,12 @@ def relevance(catalog: Catalog, estimate: Floats, inverse: Floats, alpha: float,
     return np.minimum(out, cap)
 
 
-class MMR:
-    """Maximal marginal relevance (Carbonell and Goldstein 1998): relevant, and unlike what is in the list already.
+class Diversifier(ABC):
+    """A builder that goes by the relevance of items and by how they resemble one another."""
 
-    Position by position the item of largest λ·rel(e) - (1-λ)·max_{s∈S} sim(e, s). Its paper leaves the scales of the
-    two open: relevance is divided by its largest absolute value among the items to choose from. λ = 1 is plain
-    relevance.
-
-    trade_off: λ in [0, 1]; 0.5 by default. Cost: O(K·L) a list,
-    at worst O(K·L·s).
-
-    Examples
-    --------
-    >>> import thali
-    >>> catalog = thali.Catalog([[0.5, 0.0], [0.4, 0.0], [0.0, 0.3]])
-    >>> for trade_off in (1.0, 0.5):
-    ...     oracle = thali.Oracle(catalog, K=2, theta=[0.6, 0.4], build=thali.MMR(trade_off))
-    ...     print(oracle.recommend(oracle.init(1)))
-    [[0 1]]
-    [[0 2]]
-
-    """
-
-    def __init__(self, trade_off: float = 0.5) -> None:
-        self.trade_off = checks.number("trade_off of MMR", trade_off, low=0.0, high=1.0)
+    @abstractmethod
+    def fill(self, catalog: Catalog, worth: Floats, norm: Floats, shut: Booleans, out: Integers) -> None:
+        """One user's list into out (K,): worth is the relevance and norm ‖w̄‖₂ of every item, shut must not be shown."""
 
     def __call__(
         self,
@@ -73,9 +56,37 @@ class MMR:
         diversify.norms(catalog.sparse, norm)
         for user in range(len(estimate)):
             worth = relevance(catalog, estimate[user], inverse[user % len(inverse)], float(alpha[user]), cap)
-            shut = choice.shut(user, catalog.present)
-            diversify.mmr(catalog.sparse, catalog.d, norm, worth, shut, self.trade_off, out[user])
+            self.fill(catalog, worth, norm, choice.shut(user, catalog.present), out[user])
         return out
+
+
+class MMR(Diversifier):
+    """Maximal marginal relevance (Carbonell and Goldstein 1998): relevant, and unlike what is in the list already.
+
+    Position by position the item of largest λ·rel(e) - (1-λ)·max_{s∈S} sim(e, s). Its paper leaves the scales of the
+    two open: relevance is divided by its largest absolute value among the items to choose from. λ = 1 is plain
+    relevance.
+
+    trade_off: λ in [0, 1]; 0.5 by default. Cost: O(K·L) a list, at worst O(K·L·s).
+
+    Examples
+    --------
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.4, 0.0], [0.0, 0.3]])
+    >>> for trade_off in (1.0, 0.5):
+    ...     oracle = thali.Oracle(catalog, K=2, theta=[0.6, 0.4], build=thali.MMR(trade_off))
+    ...     print(oracle.recommend(oracle.init(1)))
+    [[0 1]]
+    [[0 2]]
+
+    """
+
+    def __init__(self, trade_off: float = 0.5) -> None:
+        self.trade_off = checks.number("trade_off of MMR", trade_off, low=0.0, high=1.0)
+
+    def fill(self, catalog: Catalog, worth: Floats, norm: Floats, shut: Booleans, out: Integers) -> None:
+        """By the kernel."""
+        diversify.mmr(catalog.sparse, catalog.d, norm, worth, shut, self.trade_off, out)
 
 
 def divrank_prior(worth: Floats) -> Floats:
@@ -86,7 +97,7 @@ def divrank_prior(worth: Floats) -> Floats:
     return np.asarray(prior / prior.sum())
 
 
-class DivRank:
+class DivRank(Diversifier):
     """DivRank (Mei et al. 2010): where a walk over similar items ends up that favours what it has visited before.
 
     Items are ranked by the distribution of a vertex-reinforced random walk: rich nodes take from those like them, so
@@ -108,34 +119,14 @@ class DivRank:
         self.pool = checks.integer("pool of DivRank", pool, low=1)
         self.rounds = checks.integer("rounds of DivRank", rounds, low=1)
 
-    def __call__(
-        self,
-        catalog: Catalog,
-        estimate: Floats,
-        inverse: Floats,
-        alpha: Floats,
-        *,
-        K: int,
-        features: str = "items",
-        cap: float = inf,
-        choice: Choice = ALL,
-    ) -> Integers:
-        """Lists (users, K), as :class:`thali.lists.Builder` has it."""
-        size = min(max(K, self.pool), len(catalog))
-        out = np.empty((len(estimate), K), dtype=np.int64)
+    def fill(self, catalog: Catalog, worth: Floats, norm: Floats, shut: Booleans, out: Integers) -> None:
+        """The walk among the most relevant."""
+        size = min(max(out.size, self.pool), int(shut.size - shut.sum()))
         pool, rank = np.empty((1, size), dtype=np.int64), np.empty(size)
-        for user in range(len(estimate)):
-            worth = relevance(catalog, estimate[user], inverse[user % len(inverse)], float(alpha[user]), cap)
-            open_to = None if choice is ALL and len(catalog) == catalog.L else ~choice.shut(user, catalog.present)
-            if open_to is not None:
-                size = min(max(K, self.pool), int(open_to.sum()))
-                worth = np.where(open_to, worth, -inf)
-            ranks.top_lists(worth[None], pool[:, :size])
-            chosen = np.sort(pool[0, :size])
-            prior = divrank_prior(worth[chosen])
-            part = rank[:size]
-            diversify.divrank(
-                catalog.sparse, chosen, catalog.d, prior, self.damping, self.link, self.rounds, TOLERANCE, part
-            )
-            out[user] = chosen[np.argsort(-part, kind="stable")[:K]]
-        return out
+        ranks.top_lists(np.where(shut, -inf, worth)[None], pool)
+        chosen = np.sort(pool[0])
+        prior = divrank_prior(worth[chosen])
+        diversify.divrank(
+            catalog.sparse, norm, chosen, catalog.d, prior, self.damping, self.link, self.rounds, TOLERANCE, rank
+        )
+        out[:] = chosen[np.argsort(-rank, kind="stable")[: out.size]]

@@ -71,7 +71,7 @@ class Drift(ClickModel):
                     raise ValueError("stages of Drift must have the same items and topics, got other names")
         self.users = last.users
         self.catalog: Catalog | None = last.catalog
-        self.theta: Floats | None = getattr(last, "theta", None)
+        self.theta = last.theta
 
     @classmethod
     def abrupt(cls, before: ClickModel, after: ClickModel, when: int) -> Self:

@@ -28,12 +28,13 @@ class Problem:
     @property
     def theta(self) -> Floats:
         """Their preferences θ* (users, d); the last ones, where they change."""
-        theta: Floats = getattr(self.model, "theta")  # noqa: B009 (not every click model has any)
-        return theta
+        assert self.model.theta is not None
+        return self.model.theta
 
     def theta_at(self, steps: Integers) -> Floats:
         """Their preferences after so many steps each (users, points, d)."""
-        return np.stack([getattr(self.model.at(step), "theta") for step in steps.tolist()], axis=1)  # noqa: B009
+        known = [theta for step in steps.tolist() if (theta := self.model.at(step).theta) is not None]
+        return np.stack(known, axis=1)
 
     @property
     def weights(self) -> Catalog:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,7 +31,7 @@ class Cell:
     regret: Estimate
     """At the end."""
     lost: Estimate
-    """The same as a share of the best list's chance of a click: 1 where nobody would ever click."""
+    """The same over n·f of the best list: the share of its chance of a click that is lost."""
     diversity: Estimate
     """Intra-list distance over the last tenth."""
     by_person: Floats
@@ -63,6 +62,17 @@ class Matrix:
         policies: those to compare; by default all that there are for every kind of person, on the same people. cell: of
         the experiments' names, where d and K are not the usual ones.
         """
+        found = cls._of(results, source, policies, cell)
+        if found is None:
+            raise ValueError(
+                f"results must hold rows of robustness/{source}{cell}-... at {PRACTICAL}, of a policy for every kind "
+                "of person there is, all on the same people for as many steps; they do not"
+            )
+        return found
+
+    @classmethod
+    def _of(cls, results: Results, source: str, policies: Collection[str] | None, cell: str) -> Matrix | None:
+        """The same; None if the rows make no matrix: too few policies or kinds, or none at this α."""
         curves = {}
         for kind in KINDS:
             name = f"robustness/{source}{cell}-{kind}"
@@ -74,10 +84,7 @@ class Matrix:
         people = {curve.people for curve in curves.values()}
         whole = {policy for policy, _ in curves if all((policy, kind) in curves for kind in kinds)}
         if not whole or len(people) > 1 or len({curve.n for curve in curves.values()}) > 1:
-            raise ValueError(
-                f"results must hold rows of robustness/{source}{cell}-... at {PRACTICAL}, of a policy for every kind "
-                "of person there is, all on the same people for as many steps; they do not"
-            )
+            return None
         cells = {key: _cell(curve) for key, curve in curves.items() if key[0] in whole}
         order = sorted(whole, key=lambda policy: (max(cells[policy, kind].lost.value for kind in kinds), policy))
         scale = results.scales[f"robustness/{source}{cell}-{kinds[0]}"]
@@ -90,9 +97,8 @@ class Matrix:
         for name in {name.removesuffix(f"-{KINDS[0]}") for name in results.scales if name.endswith(f"-{KINDS[0]}")}:
             matched = re.fullmatch(r"robustness/(.+?)((?:-d\d+-K\d+)?)", name)
             if matched and matched[1] in SOURCES:
-                with suppress(ValueError):  # of a few policies, or kinds, or at another α: no matrix
-                    found.append(cls.of(results, matched[1], cell=matched[2]))
-        return sorted(found, key=lambda matrix: (matrix.source, matrix.scale))
+                found.append(cls._of(results, matched[1], None, matched[2]))
+        return sorted(filter(None, found), key=lambda matrix: (matrix.source, matrix.scale))
 
     def worst(self, policy: str) -> tuple[str, Cell]:
         """The kind of person on whom a policy loses the largest share, and that cell."""

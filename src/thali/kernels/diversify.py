@@ -69,7 +69,7 @@ def mmr(items, d, norm, worth, shut, trade_off, out):
 
 
 @kernel
-def divrank(items, chosen, d, prior, damping, link, rounds, tolerance, out):
+def divrank(items, norm, chosen, d, prior, damping, link, rounds, tolerance, out):
     """The stationary distribution of a walk that favours what it has visited, over m chosen items; into out (m,).
 
     From u the walk goes to v with probability (1-λ)·prior_v + λ·p0(u,v)·N_v/D_u, D_u = Σ_v p0(u,v)·N_v, where p0(u,v) =
@@ -88,8 +88,7 @@ def divrank(items, chosen, d, prior, damping, link, rounds, tolerance, out):
         start[u + 1] = at + count
         topic[at : at + count] = items.topics[lo : lo + count]
         unit[at : at + count] = items.weights[lo : lo + count]
-        square = np.sum(unit[at : at + count] ** 2)
-        unit[at : at + count] *= 1.0 / sqrt(square) if square > 1e-280 else 0.0
+        unit[at : at + count] *= 1.0 / norm[chosen[u]] if norm[chosen[u]] > 0.0 else 0.0
     go, stay, share, now = np.zeros(m), np.ones(m), np.ones(m), prior.copy()
     sums, flow = np.empty(d), np.empty(m)
     gather(start, topic, unit, share, sums)
