@@ -17,13 +17,13 @@ help:
 .venv/lab: pyproject.toml constraints.txt
 	@test -f .venv/pyvenv.cfg && $(BIN)/python -m pip --version > /dev/null 2>&1 \
 		|| { echo "making .venv"; rm -rf .venv; $(PYTHON) -m venv .venv; }
-	@echo "installing thali[lab] into .venv"
-	@$(INSTALL) -e '.[lab]'
+	@echo "installing thali[lab,serve] into .venv"
+	@$(INSTALL) -e '.[lab,serve]'
 	@touch $@
 
 .venv/dev: .venv/lab
 	@echo "installing the tools for tests and checks into .venv"
-	@$(INSTALL) -e '.[lab,dev]'
+	@$(INSTALL) -e '.[lab,serve,dev]'
 	@touch $@
 
 demo: .venv/lab ## the paper's synthetic experiment, end to end
