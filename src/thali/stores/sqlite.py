@@ -1,0 +1,134 @@
+"""A store in one SQLite file: durable, with no other server."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from thali.stores.records import Impression, Key, Statistics, StoreError
+from thali.stores.sql import KEPT, SHOWN, SqlStore, impression
+
+# How long to wait for another process (a backup, a replay) that holds the file.
+PATIENCE_S = 10.0
+# Pages of the log after which it is written back into the file, off the road of a commit; see maintain.
+LOG_PAGES = 2000
+# SQLite keeps at most this much of the file in memory, in KiB.
+PAGES_KIB = 65_536
+
+
+class SqliteStore(SqlStore):
+    """One file, with a write-ahead log beside it that is synchronised with the disk at every commit.
+
+    Several processes may open it (the service, and beside it a backup or a replay); each sees what the others wrote,
+    and they write in turn.
+    """
+
+    shared = False
+    words = {"blob": "BLOB", "real": "REAL"}
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.url = f"sqlite:///{self.path}"
+        if not self.path.parent.is_dir():
+            raise ValueError(f"store must be a file in a folder that exists, got {self.url}")
+        with self._failing():
+            # Statements come from one thread at a time, not always the same: commits may be given to another.
+            self._connection = sqlite3.connect(
+                self.path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False, cached_statements=256
+            )
+            for setting in (
+                "journal_mode = WAL",
+                "synchronous = FULL",
+                "foreign_keys = ON",
+                "wal_autocheckpoint = 0",
+                f"cache_size = -{PAGES_KIB}",
+                f"journal_size_limit = {LOG_PAGES * 4096}",
+            ):
+                self._connection.execute(f"PRAGMA {setting}")
+
+    def begin(self, *, write: bool = True) -> None:
+        """Start a transaction; one that writes waits for its turn now."""
+        with self._failing():
+            self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def commit(self) -> None:
+        """One synchronisation of the log with the disk."""
+        with self._failing():
+            self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo the transaction, if there is one."""
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the file, the log written back into it where nobody else has it open."""
+        with suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.close()
+
+    def generation(self) -> int | None:
+        """SQLite's own number, which another connection's commit changes."""
+        return int(self.execute("PRAGMA data_version")[0][0])
+
+    def again(self) -> SqliteStore:
+        """Another connection."""
+        return SqliteStore(self.path)
+
+    def log_pages(self) -> int:
+        """About how long the log is."""
+        try:
+            return int(self.path.with_name(self.path.name + "-wal").stat().st_size // 4096)
+        except FileNotFoundError:
+            return 0
+
+    def maintain(self) -> None:
+        """Write the log back into the file; from a connection of its own, while another goes on writing."""
+        with self._failing():
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # most of it, and nobody waits
+            self._connection.execute("PRAGMA wal_checkpoint(RESTART)")  # the rest, so that the log begins anew
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a statement."""
+        with self._failing():
+            return self._connection.execute(statement, values).fetchall()
+
+    def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """A statement for many rows."""
+        with self._failing():
+            self._connection.executemany(statement, rows)
+
+    def version(self) -> int:
+        """From meta, if there is such a table."""
+        if not self.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"):
+            return 0
+        return int(self.meta("version") or 0)
+
+    def lock_setup(self) -> None:
+        """A transaction that writes is alone anyway."""
+
+    def impressions(self, ids: Sequence[bytes]) -> dict[bytes, Impression]:
+        """One look-up each: there is no way to a server to save."""
+        statement = f"SELECT {SHOWN} FROM impressions WHERE id = ?"
+        return {id: impression(row) for id in ids for row in self.execute(statement, (id,))}
+
+    def statistics(self, keys: Sequence[Key]) -> dict[Key, Statistics]:
+        """One look-up each."""
+        statement = f'SELECT {KEPT} FROM statistics WHERE "user" = ? AND learner = ?'
+        return {key: Statistics(*row) for key in keys for row in self.execute(statement, key)}
+
+    def hold(self, keys: Sequence[Key], blank: Statistics) -> dict[Key, Statistics]:
+        """The same: the transaction is alone."""
+        return dict.fromkeys(keys, blank) | self.statistics(keys)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """An error of SQLite is a store that cannot be used, said without its internals."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(f"store {self.url} cannot be used: {error}") from error
