@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         State,
         load_state,
     )
+    from thali.recommender import Recommender
     from thali.simulation import Run, simulate
 else:
     # The same names, each imported when it is first asked for: so `import thali` and `thali --help` wait for nothing.
@@ -86,6 +87,7 @@ else:
         "RankedBandits": "thali.policies",
         "State": "thali.policies",
         "load_state": "thali.policies",
+        "Recommender": "thali.recommender",
         "Run": "thali.simulation",
         "simulate": "thali.simulation",
     }
@@ -142,6 +144,7 @@ __all__ = [
     "PreferencePerceptron",
     "Random",
     "RankedBandits",
+    "Recommender",
     "Run",
     "State",
     "behaviour",

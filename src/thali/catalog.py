@@ -239,6 +239,10 @@ class Catalog:
         """The index of the item of this name."""
         return _find("item", name, self._items)
 
+    def find(self, name: Hashable) -> int | None:
+        """The index of the item of this name, None if there is none."""
+        return self._items.find(name)
+
     def topic_index(self, name: Hashable) -> int:
         """The index of the topic of this name."""
         assert isinstance(self.topics, Names)

@@ -7,6 +7,7 @@ from math import isfinite
 from numbers import Integral, Real
 from reprlib import repr as short
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,16 @@ def flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {short(value)}")
+    return value
+
+
+def text_name(name: str, value: Any, longest: int = 256) -> str:
+    """A name: text of 1 to so many characters, none of them a control character or half of a pair of surrogates."""
+    rule = f"must be text of 1 to {longest} characters without control characters"
+    if not isinstance(value, str):
+        raise TypeError(f"{name} {rule}, got {short(value)}")
+    if not 0 < len(value) <= longest or any(category(c) in ("Cc", "Cs") for c in value):
+        raise ValueError(f"{name} {rule}, got {short(value)}")
     return value
 
 

@@ -12,8 +12,9 @@ Each of them explores by optimism, by sampling or at random (``explore``), and f
 
 from __future__ import annotations
 
+from copy import copy
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -275,15 +276,33 @@ class LinearPolicy(Policy):
 
     def _learn(self, state: State, clicks: Booleans, gains: Floats, number: Integers | None) -> None:
         assert isinstance(state, LinearState)
-        rule, precision = EXAMINED[self.examined], self.sigma**-2
         if self.forgetting is None:
-            factor = np.ones(state.users)
-            learn.accumulate(state.M, state.B, gains, clicks, rule, precision, self.positions, factor)
+            self.add(state.M, state.B, clicks, gains)
         else:
             latest = state.clock if number is None else number
-            self.forgetting.learn(state, gains, clicks, latest, Reading(rule, precision, self.positions))
+            reading = Reading(EXAMINED[self.examined], self.sigma**-2, self.positions)
+            self.forgetting.learn(state, gains, clicks, latest, reading)
         state.updates += 1
         state.refresh()
+
+    def add(self, M: Floats, B: Floats, clicks: Booleans, gains: Floats, *, times: float = 1.0) -> None:
+        """Algorithm 1, lines 13-17, on M (users, d, d) and B (users, d) themselves, where nothing is forgotten.
+
+        times=-1 takes back what was added before, up to rounding.
+        """
+        factor = np.full(len(B), times)
+        learn.accumulate(M, B, gains, clicks, EXAMINED[self.examined], self.sigma**-2, self.positions, factor)
+
+    def variant(self, K: int, alpha: float | str | None = None) -> Self:
+        """The same learner with lists of another length and, if given, another α; its states are this one's."""
+        other = copy(self)
+        other.K = checks.list_length(self.name, K, len(self.catalog))
+        if (self.positions != 1.0).any():
+            raise TypeError(f"variants need a policy that weighs all positions alike, which {self.name} does not")
+        other.positions = np.ones(other.K)
+        if alpha is not None:
+            other.alpha = other._alpha(alpha)
+        return other
 
     def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
         """The same, to the last bit, straight from the weights; unless gains or learning are of one's own."""

@@ -160,7 +160,7 @@ class AsShown(NamedTuple):
     """(n,): its gain in each, x."""
 
     def gains(self, place: Integers, d: int) -> Floats:
-        """x (K, d) over topics of now: place (topics then,) says where each is now, -1 where it is no more."""
+        """The features x (K, d) over topics of now: place (topics then,) says where each is now, -1 if nowhere."""
         out = np.zeros((self.sizes.size, d))
         rows, columns = np.repeat(np.arange(self.sizes.size), self.sizes), place[self.topics]
         kept = columns >= 0
@@ -169,18 +169,16 @@ class AsShown(NamedTuple):
 
 
 def pack_shown(shown: AsShown) -> bytes:
-    """As bytes: 18·K + 10·n, for K items of n topics in all."""
-    return b"".join(
-        array.astype(kind, copy=False).tobytes()
-        for array, kind in zip(shown, (NUMBER, NUMBER, WHOLE, WHOLE, NUMBER), strict=True)
-    )
+    """As bytes, 18·K + 10·n for K items of n topics in all: beliefs, explorations, gains, then sizes and topics."""
+    belief, exploration, sizes, topics, values = shown
+    numbers = (np.asarray(part, dtype=NUMBER).tobytes() for part in (belief, exploration, values))
+    wholes = (np.asarray(part, dtype=WHOLE).tobytes() for part in (sizes, topics))
+    return b"".join((*numbers, *wholes))
 
 
 def unpack_shown(numbers: bytes, K: int) -> AsShown:
     """The numbers again."""
-    parts = np.frombuffer(numbers, dtype=NUMBER, count=2 * K)
-    sizes = np.frombuffer(numbers, dtype=WHOLE, count=K, offset=16 * K).astype(np.int64)
-    n = int(sizes.sum())
-    topics = np.frombuffer(numbers, dtype=WHOLE, count=n, offset=18 * K).astype(np.int64)
-    values = np.frombuffer(numbers, dtype=NUMBER, count=n, offset=18 * K + 2 * n)
-    return AsShown(parts[:K], parts[K:], sizes, topics, values)
+    n = (len(numbers) - 18 * K) // 10
+    floats = np.frombuffer(numbers, dtype=NUMBER, count=2 * K + n)
+    wholes = np.frombuffer(numbers, dtype=WHOLE, offset=8 * floats.size).astype(np.int64)
+    return AsShown(floats[:K], floats[K : 2 * K], wholes[:K], wholes[K:], floats[2 * K :])

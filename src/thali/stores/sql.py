@@ -274,11 +274,11 @@ class SqlStore(ABC):
 
     # Removing
 
-    def forget(self, user: str) -> tuple[int, dict[str, int]]:
-        """Remove all of a user: how many impressions, and updates by learner, there were."""
+    def forget(self, user: str) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Remove all of a user: how many impressions there were, and updates and sequence by learner."""
         gone = len(self.execute('DELETE FROM impressions WHERE "user" = ? RETURNING 1', (user,)))
-        rows = self.execute('DELETE FROM statistics WHERE "user" = ? RETURNING learner, updates', (user,))
-        return gone, dict(rows)
+        rows = self.execute('DELETE FROM statistics WHERE "user" = ? RETURNING learner, updates, sequence', (user,))
+        return gone, {learner: (updates, sequence) for learner, updates, sequence in rows}
 
     def prune(self, before: bytes, limit: int) -> int:
         """Remove up to so many impressions before an id, the oldest first; how many it were."""

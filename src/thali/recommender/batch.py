@@ -1,0 +1,199 @@
+"""Operations in one transaction: each gets its outcome, and all become durable together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from thali import checks
+from thali.policies.linear import LinearPolicy
+from thali.recommender import figures
+from thali.recommender.answers import Answer
+from thali.recommender.operations import (
+    Conflict,
+    Feedback,
+    Look,
+    Operation,
+    Past,
+    Recommend,
+    Refused,
+    Undo,
+    Unknown,
+    checked,
+    id_text,
+)
+from thali.recommender.showing import Measured
+from thali.recommender.tastes import Lesson, Taste
+from thali.stores.records import Impression, Key, Statistics, StoreError, Writes, pack_shown
+
+if TYPE_CHECKING:
+    from thali.recommender.core import Recommender
+
+# Up to so many impressions are learned anew where one is taken back; beyond, it is subtracted.
+RELEARN = 1000
+
+
+class Batch:
+    """Some operations, from the begin of a transaction to its commit.
+
+    What is learned is computed in memory, on tastes that the store holds for this transaction, and written at the end.
+    """
+
+    def __init__(self, recommender: Recommender) -> None:
+        self.home = recommender
+        self.store, self.topics = recommender.store, recommender.topics
+        self.now: float = recommender.clock()
+        self.writes = Writes()
+        self.impressions: dict[bytes, Impression] = {}
+        self.tastes: dict[Key, Taste] = {}
+        self.forgotten: set[str] = set()
+        #: Items put (weights by topic) or removed (None) in this batch; the catalogue sees them with the next.
+        self.changed: dict[Any, dict[Any, float] | None] = {}
+
+    def run(self, operations: Sequence[Operation], handlers: dict[type, Callable[[Batch, Any], Any]]) -> list[Any]:
+        """The outcome of each: its answer, or the exception that is its answer."""
+        self._fetch(operations)
+        return [self._outcome(operation, handlers[type(operation)]) for operation in operations]
+
+    def _outcome(self, operation: Operation, handle: Callable[[Batch, Any], Any]) -> Any:
+        try:
+            return handle(self, operation)
+        except StoreError:
+            raise  # the whole transaction is lost
+        except Exception as error:  # one bad request must not take the others of its batch along
+            return error
+
+    def _fetch(self, operations: Sequence[Operation]) -> None:
+        """Impressions and statistics that are needed, in as few calls as possible; what is to change is held."""
+        ids = {operation.id for operation in operations if isinstance(operation, Feedback | Undo | Look)}
+        if ids:
+            self.impressions.update(self.store.impressions(sorted(ids)))
+        looked_at: set[Key] = set()
+        changed: set[Key] = set()
+        for operation in operations:
+            if isinstance(operation, Recommend | Past):
+                learner = self.home.learner_of(operation.user, operation.learner)
+                if learner is not None:
+                    learns = isinstance(operation, Past) and operation.clicked is not None
+                    (changed if learns else looked_at).add((operation.user, learner.name))
+            elif isinstance(operation, Feedback | Undo):
+                shown = self.impressions.get(operation.id)
+                if shown is not None and not (isinstance(operation, Feedback) and shown.answer == "feedback"):
+                    changed.add((shown.user, shown.learner))
+        if not self.store.shared:  # what is kept in memory is what the store has, and nobody else can change it now
+            for key in looked_at | changed:
+                kept = self.home.tastes.get(key)
+                if kept is not None:
+                    self.tastes[key] = kept
+            looked_at, changed = looked_at - self.tastes.keys(), changed - self.tastes.keys()
+        if changed:
+            self._read(self.store.hold(sorted(changed), self.home.blank))
+        if looked_at := looked_at - changed:
+            self._read(self.store.statistics(sorted(looked_at)))
+
+    def _read(self, found: dict[Key, Statistics]) -> None:
+        for key, kept in found.items():
+            if key[1] in self.home.learning and kept is not self.home.blank:
+                self.tastes[key] = Taste.read(self.home.learning[key[1]].policy, kept, self.topics)
+
+    def taste(self, key: Key) -> Taste:
+        """What is known of a user, under a learner."""
+        if key not in self.tastes:
+            self.tastes[key] = self.home.blank_taste(key[1])
+        return self.tastes[key]
+
+    def shown(self, id: bytes) -> Impression:
+        """An impression that is kept."""
+        shown = self.impressions.get(id)
+        if shown is None or shown.user in self.forgotten or shown.id < self.home.oldest(self.now):
+            raise Unknown(f"impression {id_text(id)} is not known: it never was, is expired, or its user was forgotten")
+        return shown
+
+    def show(self, id: bytes, user: str, learner: str, items: list[Any], measured: Measured) -> Impression:
+        """A list as it is shown now, to be written with this batch."""
+        shown = Impression(id, user, learner, self.topics.now, items, pack_shown(measured.numbers), measured.predicted)
+        self.count(shown, impressions=1.0, diversity=measured.diversity, exploration=measured.exploration)
+        return shown
+
+    def count(self, shown: Impression, **amounts: float) -> None:
+        """Add to the counters of the hour of showing."""
+        self.writes.count(figures.hour(shown.shown_at), shown.learner, **amounts)
+
+    def feedback(self, told: Feedback) -> Answer:
+        """Learn from an answer, once."""
+        shown = self.shown(told.id)
+        clicked = positions(told.clicked, len(shown.items))
+        timing_out = told.answer == "time-out"
+        if shown.answer is None or (shown.answer == "time-out" and not timing_out):  # an answer, if late
+            self.learn(shown, clicked, told.answer)
+        elif shown.clicked != clicked and not timing_out:
+            raise Conflict(
+                f"clicked must be what was recorded for impression {id_text(told.id)}, {shown.clicked}, "
+                f"got {clicked}; undo it first"
+            )
+        return answer_of(shown)
+
+    def undo(self, asked: Undo) -> Answer:
+        """Take an answer back: statistics as if it had never come."""
+        shown = self.shown(asked.id)
+        if shown.clicked is not None:
+            self.learn(shown, None, None)
+        return answer_of(shown)
+
+    def learn(self, shown: Impression, clicked: list[int] | None, answer: str | None) -> None:
+        """Put this answer, or none, in the place of what was learned from an impression."""
+        key = shown.user, shown.learner
+        policy = self.home.learning[shown.learner].policy
+        taste = self.taste(key)
+        if taste.sequence == 0:
+            self.count(shown, users=1.0)
+        if shown.clicked is not None:
+            taste = self._without(taste, policy, shown)
+            self.count(shown, **figures.answered(shown.predicted, shown.clicked, -1.0))
+        if clicked is not None:
+            taste = taste.learned(policy, Lesson.of(shown, clicked, self.topics))
+            self.count(shown, **figures.answered(shown.predicted, clicked, 1.0))
+        self.tastes[key] = taste
+        self.writes.statistics[key] = taste.written(self.topics)
+        shown.clicked, shown.answer = clicked, answer
+        shown.answered_at = None if clicked is None else self.now
+        shown.sequence = None if clicked is None else taste.sequence
+        self.writes.answered[shown.id] = shown
+
+    def _without(self, taste: Taste, policy: LinearPolicy, shown: Impression) -> Taste:
+        """A taste without an impression: learned anew from all the others if they are still kept, else by subtraction.
+
+        The first is the same to the last bit as if it had never come; the second up to rounding.
+        """
+        assert shown.clicked is not None
+        if taste.updates <= RELEARN:
+            self.flush()
+            others = [other for other in self.store.learned(shown.user, shown.learner) if other.id != shown.id]
+            if len(others) == taste.updates - 1:
+                anew = self.home.blank_taste(shown.learner)
+                for other in others:
+                    assert other.clicked is not None
+                    anew = anew.learned(policy, Lesson.of(other, other.clicked, self.topics))
+                return Taste(anew.state, taste.sequence + 1)
+        return taste.learned(policy, Lesson.of(shown, shown.clicked, self.topics), times=-1)
+
+    def flush(self) -> None:
+        """Give the store what was to be written so far."""
+        self.store.write(self.writes, self.home.worker)
+        self.writes = Writes()
+
+
+def positions(clicked: Any, K: int) -> list[int]:
+    """Clicked positions, ascending, or a refusal."""
+    found = [
+        checked(f"clicked[{at}]", checks.integer, k, low=0, high=K - 1)
+        for at, k in enumerate(checked("clicked", checks.sequence, clicked))
+    ]
+    if len(set(found)) != len(found):
+        raise Refused("clicked", f"must be distinct positions, got {found}")
+    return sorted(found)
+
+
+def answer_of(shown: Impression) -> Answer:
+    """What is recorded of an impression."""
+    return Answer(id_text(shown.id), shown.clicked, shown.answer)

@@ -1,0 +1,137 @@
+"""Statistics in memory: one user's under one learner, over the topics of now; and a bounded number of them kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thali.policies.linear import LinearPolicy, LinearState
+from thali.stores.records import AsShown, Impression, Key, Statistics, StoreError, pack, unpack, unpack_shown
+from thali.types import Booleans, Floats, Integers
+
+# What Python adds to the numbers of one taste, measured: objects, arrays, the key.
+OVERHEAD_BYTES = 2500
+
+
+class Topics:
+    """The sets of topics that the store has known, and where each of their topics is now."""
+
+    def __init__(self, sets: Sequence[Sequence[Any]]) -> None:
+        self.sets = [list(names) for names in sets]
+        self.now = len(self.sets) - 1
+        self.d = len(self.sets[self.now])
+        self._places: dict[int, Integers] = {}
+
+    def place(self, number: int) -> Integers:
+        """Where each topic of a set is now, -1 if it was dropped at any time since: by name."""
+        if number not in self._places:
+            if not 0 <= number <= self.now:
+                raise StoreError("the store was written with a newer catalogue's topics: start again with that one")
+            kept = set(self.sets[number]).intersection(*self.sets[number + 1 :])
+            at = {name: j for j, name in enumerate(self.sets[self.now]) if name in kept}
+            self._places[number] = np.array([at.get(name, -1) for name in self.sets[number]], dtype=np.int64)
+        return self._places[number]
+
+
+@dataclass(slots=True)
+class Taste:
+    """What is learned of a user. Never changed in place: learning makes another, which takes its place when durable."""
+
+    state: LinearState
+    sequence: int
+
+    @property
+    def updates(self) -> int:
+        """Impressions learned from."""
+        return int(self.state.arrays["updates"][0])
+
+    @classmethod
+    def of(cls, policy: LinearPolicy, M: Floats, B: Floats, updates: int, sequence: int) -> Taste:
+        """From M (d, d) and B (d,)."""
+        counted = np.array([updates], dtype=np.int64)
+        state = LinearState(type(policy).__name__, policy.settings, M=M[None], B=B[None], updates=counted)
+        return cls(state, sequence)
+
+    @classmethod
+    def blank(cls, policy: LinearPolicy) -> Taste:
+        """Of a user of whom nothing is known."""
+        return cls.of(policy, np.eye(policy.catalog.d), np.zeros(policy.catalog.d), 0, 0)
+
+    @classmethod
+    def read(cls, policy: LinearPolicy, kept: Statistics, topics: Topics) -> Taste:
+        """From the store. Of topics added since nothing is known; dropped ones are left out."""
+        place = topics.place(kept.topics)
+        M, B = unpack(kept.numbers, place.size)
+        if kept.topics != topics.now:
+            then = np.flatnonzero(place >= 0)
+            there = place[then]
+            old_M, old_B = M, B
+            M, B = np.eye(topics.d), np.zeros(topics.d)
+            M[np.ix_(there, there)], B[there] = old_M[np.ix_(then, then)], old_B[then]
+        return cls.of(policy, M, B, kept.updates, kept.sequence)
+
+    def written(self, topics: Topics) -> Statistics:
+        """For the store."""
+        arrays = self.state.arrays
+        return Statistics(topics.now, self.updates, self.sequence, pack(arrays["M"][0], arrays["B"][0]))
+
+    def learned(self, policy: LinearPolicy, lesson: Lesson, *, times: int = 1) -> Taste:
+        """With a lesson more; or with times=-1 less, up to rounding."""
+        M, B = self.state.arrays["M"].copy(), self.state.arrays["B"].copy()
+        policy.variant(lesson.clicks.shape[1]).add(M, B, lesson.clicks, lesson.gains, times=float(times))
+        return Taste.of(policy, M[0], B[0], self.updates + times, self.sequence + 1)
+
+
+@dataclass(slots=True)
+class Lesson:
+    """Clicks (1, K) on a list whose gains were (1, K, d), as a policy learns from them."""
+
+    clicks: Booleans
+    gains: Floats
+
+    @classmethod
+    def of(cls, shown: Impression, clicked: Sequence[int], topics: Topics) -> Lesson:
+        """From an impression: with the gains as shown, over the topics of now."""
+        K = len(shown.items)
+        clicks = np.zeros((1, K), dtype=np.bool_)
+        clicks[0, list(clicked)] = True
+        numbers: AsShown = unpack_shown(shown.numbers, K)
+        return cls(clicks, numbers.gains(topics.place(shown.topics), topics.d)[None])
+
+
+class Tastes:
+    """The tastes used last, of as many users as fit into so many bytes."""
+
+    def __init__(self, size: int, d: int) -> None:
+        self.most = max(1, size // (8 * (2 * d * d + 2 * d + 2) + OVERHEAD_BYTES))
+        self._kept: OrderedDict[Key, Taste] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Key) -> Taste | None:
+        """The taste, if it is kept."""
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
+
+    def keep(self, key: Key, taste: Taste) -> None:
+        """Keep it, in place of the one that was not used for longest."""
+        self._kept[key] = taste
+        self._kept.move_to_end(key)
+        if len(self._kept) > self.most:
+            self._kept.popitem(last=False)
+
+    def drop(self, user: str) -> None:
+        """Forget a user's."""
+        for key in [key for key in self._kept if key[0] == user]:
+            del self._kept[key]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._kept.clear()
