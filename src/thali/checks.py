@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from math import isfinite
 from numbers import Integral, Real
@@ -16,6 +17,8 @@ from thali.types import Booleans, Floats, Integers
 
 # Every whole number up to here is a float.
 MOST_COUNT = 2**53
+# What no name has: control characters, which break logs and terminals, and lone surrogates, which are no UTF-8.
+_NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def number(name: str, value: Any, *, low: float, strict: bool = False, high: float = np.inf) -> float:
@@ -47,6 +50,15 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {short(value)}")
     return value
+
+
+def text_name(name: str, value: Any, longest: int = 256) -> str:
+    """The name of an item, a topic or a user, as text that any file, database or address can hold."""
+    if isinstance(value, str) and 0 < len(value) <= longest and _NOT_IN_NAMES.search(value) is None:
+        return value
+    rule = f"must be text of 1 to {longest} characters, without control characters or lone surrogates"
+    error = ValueError if isinstance(value, str) else TypeError
+    raise error(f"{name} {rule}, got {short(value)}")
 
 
 def flag(name: str, value: Any) -> bool:
