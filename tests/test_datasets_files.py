@@ -202,6 +202,13 @@ def test_what_comes_again_is_an_error_or_the_last_or_the_sum(tmp_path):
     refuses(lambda: load_tables(tmp_path, rows, ITEMS, duplicates="first"), "duplicates of tables", "'first'")
 
 
+@pytest.mark.parametrize("rows", ["time,user,item\n7,a,9\n8,b,9\n9,a,9\n", pl.DataFrame({"user": [*"aba"], "item": 9})])
+def test_rows_without_a_value_count_one_each(tmp_path, rows):
+    refuses(lambda: load_tables(tmp_path, rows, ITEMS), "user 'a' has item 9 already")
+    assert contents(load_tables(tmp_path, rows, ITEMS, duplicates="last"))[0] == {("a", 9): 1.0, ("b", 9): 1.0}
+    assert contents(load_tables(tmp_path, rows, ITEMS, duplicates="sum"))[0] == {("a", 9): 2.0, ("b", 9): 1.0}
+
+
 @pytest.mark.parametrize(
     ("rows", "items", "parts"),
     [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from thali import coverage, datasets, theory
     from thali.catalog import Catalog
+    from thali.catalog_file import load_catalog, save_catalog
     from thali.clicks import Cascade, ClickModel, DiverseCascade, Habits, LinearSubmodular
     from thali.datasets.estimation import Behaviour, behaviour, preferences
     from thali.diversifiers import MMR, DivRank
@@ -46,6 +47,8 @@ else:
     # tests/test_init.py holds the two lists equal.
     _HOME = {
         "Catalog": "thali.catalog",
+        "load_catalog": "thali.catalog_file",
+        "save_catalog": "thali.catalog_file",
         "Cascade": "thali.clicks",
         "ClickModel": "thali.clicks",
         "DependentClick": "thali.people",
@@ -151,9 +154,11 @@ __all__ = [
     "coverage",
     "datasets",
     "greedy_lists",
+    "load_catalog",
     "load_state",
     "optimal_list",
     "preferences",
+    "save_catalog",
     "simulate",
     "theory",
 ]

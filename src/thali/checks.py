@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from math import isfinite
 from numbers import Integral, Real
 from reprlib import repr as short
 from typing import Any
-from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from thali.types import Booleans, Floats, Integers
 
 # Every whole number up to here is a float.
 MOST_COUNT = 2**53
+# What no name has: control characters, which break logs and terminals, and lone surrogates, which are no UTF-8.
+_NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def number(name: str, value: Any, *, low: float, strict: bool = False, high: float = np.inf) -> float:
@@ -50,20 +52,19 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     return value
 
 
+def text_name(name: str, value: Any, longest: int = 256) -> str:
+    """The name of an item, a topic or a user, as text that any file, database or address can hold."""
+    if isinstance(value, str) and 0 < len(value) <= longest and _NOT_IN_NAMES.search(value) is None:
+        return value
+    rule = f"must be text of 1 to {longest} characters, without control characters or lone surrogates"
+    error = ValueError if isinstance(value, str) else TypeError
+    raise error(f"{name} {rule}, got {short(value)}")
+
+
 def flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {short(value)}")
-    return value
-
-
-def text_name(name: str, value: Any, longest: int = 256) -> str:
-    """A name: text of 1 to so many characters, none of them a control character or half of a pair of surrogates."""
-    rule = f"must be text of 1 to {longest} characters without control characters"
-    if not isinstance(value, str):
-        raise TypeError(f"{name} {rule}, got {short(value)}")
-    if not 0 < len(value) <= longest or any(category(c) in ("Cc", "Cs") for c in value):
-        raise ValueError(f"{name} {rule}, got {short(value)}")
     return value
 
 

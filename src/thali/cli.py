@@ -12,6 +12,8 @@ try:
 except ImportError:  # the commands are part of the lab
     sys.exit("The command thali needs the extra 'lab': in a clone of thali, pip install '.[lab]'")
 
+from thali.commands import catalog  # needs typer too
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -37,6 +39,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(catalog.app, name="catalog")
 
 
 def main() -> None:

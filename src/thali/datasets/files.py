@@ -42,8 +42,7 @@ class Table:
 
         Cost: polars at full speed; only a file with a bad line is read again, line by line, to find it.
         """
-        if not self.path.exists():
-            raise FileNotFoundError(f"{self.path} is not there")
+        self._exists()
         try:
             frame = self._scan()
         except polars().exceptions.PolarsError as error:
@@ -62,6 +61,17 @@ class Table:
             if any(frame.null_count().row(0)):
                 raise ValueError(f"{self.path} has an empty field")
         return frame
+
+    def header_names(self) -> list[str]:
+        """The names in the first line; none of an empty file."""
+        self._exists()
+        for _, row in self._lines():
+            return row
+        return []
+
+    def _exists(self) -> None:
+        if not self.path.exists():
+            raise FileNotFoundError(f"{self.path} is not there")
 
     def _scan(self) -> pl.DataFrame:
         pl = polars()
@@ -220,8 +230,8 @@ def collect(
         )
     order = sorted(range(len(names)), key=lambda at: names[at])
     items = [names[at] for at in order]
-    users, user = _codes(frame[user_name])
-    present, codes = _codes(frame[item_name])
+    users, user = codes_of(frame[user_name])
+    present, codes = codes_of(frame[item_name])
     index = {name: at for at, name in enumerate(items)}
     known = np.array([index.get(name, -1) for name in present], dtype=np.int32)
     item = known[codes] if len(codes) else codes
@@ -249,7 +259,7 @@ def collect(
     return Interactions(users, items, all_topics, membership=membership, **arrays)
 
 
-def _codes(column: pl.Series) -> tuple[list[Any], np.ndarray]:
+def codes_of(column: pl.Series) -> tuple[list[Any], np.ndarray]:
     """The names of a column, ascending, and the place of each row's name among them."""
     pl = polars()
     if column.dtype == pl.String:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thali.datasets.files import Duplicates, Kind, Table, collect, polars
 from thali.datasets.interactions import Interactions
+from thali.datasets.parquet import Parquet, column_names, read_columns
 
 if TYPE_CHECKING:
     import polars as pl
-    from polars import DataFrame
 
 COLUMNS: dict[str, Kind] = {"user": "text", "item": "text", "value": "number"}
 
@@ -24,7 +23,8 @@ def tables(
 
     Parameters
     ----------
-    interactions: columns user, item, value; further ones are not read.
+    interactions: columns user, item, value; further ones are not read. Without a column value, as in a log of clicks,
+        each row counts 1.
     items: columns item, topics; the topics joined by the separator, or in Parquet a list. No topics are allowed: such
         an item is kept and covers nothing.
     duplicates: a user and item that come again are an "error", or the "last" row counts, or their "sum".
@@ -40,14 +40,24 @@ def tables(
         raise ValueError(f"duplicates of tables must be 'error', 'last' or 'sum', got {duplicates!r}")
     rows_path, items_path = Path(interactions), Path(items)
     topics = _items(items_path, separator)
-    table: Any = _Parquet(rows_path) if rows_path.suffix == ".parquet" else Table(rows_path, COLUMNS)
+    table = table_of(rows_path, COLUMNS, optional="value")
     frame = table.read()
     pl = polars()
+    if "value" not in frame.columns:
+        frame = frame.with_columns(value=pl.lit(1.0))
     listed = pl.Series("item", list(topics), dtype=pl.String)
-    whole = {"user": _whole(frame["user"]), "item": _whole(frame["item"]) and _whole(listed)}
+    whole = {"user": reads_whole(frame["user"]), "item": reads_whole(frame["item"]) and reads_whole(listed)}
     frame = frame.with_columns(pl.col(name).cast(pl.Int64) for name, is_whole in whole.items() if is_whole)
     names = [int(name) for name in topics] if whole["item"] else list(topics)
     return collect(table, names, list(topics.values()), items_path=items_path, duplicates=duplicates, frame=frame)
+
+
+def table_of(path: Path, columns: dict[str, Kind], *, optional: str = "") -> Any:
+    """A table of these columns, CSV or Parquet by its suffix; without the optional one where the file has none."""
+    parquet = path.suffix == ".parquet"
+    if optional and optional not in (column_names(path) if parquet else Table(path, columns).header_names()):
+        columns = {name: kind for name, kind in columns.items() if name != optional}
+    return Parquet(path, columns) if parquet else Table(path, columns)
 
 
 def _items(path: Path, separator: str) -> dict[str, list[str]]:
@@ -68,7 +78,7 @@ def _item_rows(path: Path, separator: str) -> Iterable[tuple[int, Any, Iterable[
             yield line, name, topics.split(separator)
         return
     pl = polars()
-    frame = _columns(path, ("item", "topics"))
+    frame = read_columns(path, ("item", "topics"))
     kind = frame["topics"].dtype
     listed = kind in (pl.List, pl.Array)
     if not listed and kind not in (pl.String, pl.Categorical, pl.Enum, pl.Null):
@@ -79,58 +89,6 @@ def _item_rows(path: Path, separator: str) -> Iterable[tuple[int, Any, Iterable[
         yield row, name, [str(topic) for topic in topics or ()] if listed else (topics or "").split(separator)
 
 
-@dataclass(frozen=True)
-class _Parquet:
-    """Interactions in Parquet; a row stands for a line."""
-
-    path: Path
-
-    def read(self) -> pl.DataFrame:
-        """The columns as text and numbers; an empty field is an error that names its row."""
-        pl = polars()
-        frame = _columns(self.path, tuple(COLUMNS))
-        if not frame["value"].dtype.is_numeric():
-            raise ValueError(f"{self.path}: value must be a column of numbers, got {frame['value'].dtype}")
-        frame = frame.with_columns(
-            pl.col("user").cast(pl.String), pl.col("item").cast(pl.String), pl.col("value").cast(pl.Float64)
-        )
-        bad = frame.select(
-            (
-                (pl.col("user").fill_null("") == "")
-                | (pl.col("item").fill_null("") == "")
-                | ~pl.col("value").is_finite().fill_null(False)
-            )
-            .arg_true()
-            .first()
-        ).item()
-        if bad is not None:
-            raise ValueError(
-                f"{self.path}, row {bad + 1}: user and item must not be empty and value a finite number, "
-                f"got {frame.row(bad)}"
-            )
-        return frame
-
-    def line(self, row: int) -> int:
-        """The number of the row, from 1."""
-        return row + 1
-
-
-def _columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
-    pl = polars()
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there")
-    try:
-        lazy = pl.scan_parquet(path, glob=False)
-        found = lazy.collect_schema().names()
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"{path} is not a Parquet file: {error}") from error
-    for name in names:
-        if name not in found:
-            raise ValueError(f"{path} must have a column {name!r}, got {found}")
-    frame: DataFrame = lazy.select(names).collect()
-    return frame
-
-
-def _whole(column: pl.Series) -> bool:
+def reads_whole(column: pl.Series) -> bool:
     """Whether all of a column of text reads as whole numbers, each written in one way only."""
     return bool(column.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").all())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import zipfile
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from thali.writing import whole_file
 
 FORMAT = "thali-state-1"
 HEADER = "header.json"
@@ -104,21 +105,12 @@ class State:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one portable file (a zip of a JSON header and .npy arrays; no pickle), whole or not at all."""
-        target = Path(path)
         header = {"format": FORMAT, "family": self.family, "learner": self.learner, "settings": self.settings}
-        part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-        try:
-            with open(part, "xb") as file:
-                with zipfile.ZipFile(file, "w") as archive:
-                    archive.writestr(HEADER, json.dumps(header))
-                    for name, array in self.arrays.items():
-                        with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                            np.lib.format.write_array(member, array, allow_pickle=False)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, target)
-        finally:
-            part.unlink(missing_ok=True)
+        with whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(HEADER, json.dumps(header))
+            for name, array in self.arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 State.families[State.family] = State

@@ -1,0 +1,86 @@
+"""Reading Parquet: the columns wanted, checked by the row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from thali.datasets.files import Kind, polars
+
+if TYPE_CHECKING:
+    import polars as pl
+    from polars import DataFrame
+
+
+@dataclass(frozen=True)
+class Parquet:
+    """A Parquet file with columns of text and of numbers, read as :class:`thali.datasets.files.Table` reads CSV.
+
+    columns: name → "text" or "number". Further columns of the file are not read. A row stands for a line.
+    """
+
+    path: Path
+    columns: dict[str, Kind]
+
+    def read(self) -> pl.DataFrame:
+        """The columns as String and Float64; an empty field or a number that is not finite is an error with its row."""
+        pl = polars()
+        frame = read_columns(self.path, tuple(self.columns))
+        for name, kind in self.columns.items():
+            if kind == "number" and not frame[name].dtype.is_numeric():
+                raise ValueError(f"{self.path}: {name} must be a column of numbers, got {frame[name].dtype}")
+        frame = frame.with_columns(
+            pl.col(name).cast(pl.Float64 if kind == "number" else pl.String) for name, kind in self.columns.items()
+        )
+        for name, kind in self.columns.items():
+            fits = pl.col(name).is_finite() if kind == "number" else pl.col(name) != ""
+            row = frame.select((~fits.fill_null(False)).arg_true().first()).item()
+            if row is not None:
+                rule = "be a finite number" if kind == "number" else "not be empty"
+                raise ValueError(f"{self.path}, row {row + 1}: {name} must {rule}, got {frame[name][row]!r}")
+        return frame
+
+    def line(self, row: int) -> int:
+        """The number of the row, from 1."""
+        return row + 1
+
+
+def read_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
+    """These columns as they are in a file; a file that is missing, or no Parquet with them, is an error."""
+    pl = polars()
+    require_file(path)
+    found = column_names(path)
+    for name in names:
+        if name not in found:
+            raise ValueError(f"{path} must have a column {name!r}, got {found}")
+    try:
+        frame: DataFrame = pl.scan_parquet(path, glob=False).select(names).collect()
+    except unreadable() as error:
+        raise ValueError(f"{path} is not a whole Parquet file: {error}") from error
+    return frame
+
+
+def column_names(path: Path) -> list[str]:
+    """The names of the columns of a file."""
+    pl = polars()
+    require_file(path)
+    try:
+        names: list[str] = pl.scan_parquet(path, glob=False).collect_schema().names()
+    except unreadable() as error:
+        raise ValueError(f"{path} is not a Parquet file: {error}") from error
+    return names
+
+
+def require_file(path: Path) -> None:
+    """An error unless it is a file: polars would read all files of a folder."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there")
+    if not path.is_file():
+        raise ValueError(f"{path} must be a file, got a folder")
+
+
+def unreadable() -> tuple[type[BaseException], ...]:
+    """What polars raises where the bytes make no sense; a panic is no Exception, but is only about this file too."""
+    errors = polars().exceptions
+    return errors.PolarsError, errors.PanicException
