@@ -6,14 +6,13 @@ points of a run, not for every step.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from thali import checks
 from thali.catalog import Catalog
-from thali.types import Floats, Integers
+from thali.types import Floats
 
 
 def topic_coverage(catalog: Catalog, lists: Any) -> Floats:
@@ -41,19 +40,15 @@ def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
     >>> intra_list_distance(catalog, [[0, 1], [0, 2]])
     array([0., 1.])
     """
-    return distance(_members(catalog, lists))
-
-
-def distance(member: Floats) -> Floats:
-    """:func:`intra_list_distance` from which topics each item shown belongs to (lists, K, d), 0 or 1."""
+    member = _members(catalog, lists)
     K = member.shape[1]
     if K == 1:
         return np.ones(len(member))
     size = np.sqrt(member.sum(axis=2))
     sizes = size[:, :, None] * size[:, None, :]
-    apart = np.where(sizes > 0.0, 1.0 - (member @ member.transpose(0, 2, 1)) / np.maximum(1.0, sizes), 0.0)
-    first, second = _pairs(K)
-    return _share(apart[:, first, second].mean(axis=1))
+    distance = np.where(sizes > 0.0, 1.0 - np.einsum("aid,ajd->aij", member, member) / np.maximum(1.0, sizes), 0.0)
+    first, second = np.triu_indices(K, 1)
+    return _share(distance[:, first, second].mean(axis=1))
 
 
 def topic_entropy(catalog: Catalog, lists: Any) -> Floats:
@@ -94,12 +89,6 @@ def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
     before = np.concatenate([np.ones_like(passed[:, :1]), passed[:, :-1]], axis=1)
     rank = np.arange(1, lists.shape[1] + 1)[:, None]
     return np.asarray(np.einsum("ukd,ud->u", weights * before / rank, theta))
-
-
-@cache
-def _pairs(K: int) -> tuple[Integers, Integers]:
-    first, second = np.triu_indices(K, 1)
-    return first, second
 
 
 def _share(values: Floats) -> Floats:

@@ -66,6 +66,8 @@ class Names(Sequence[Hashable]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[Hashable]: ...
     def __getitem__(self, at: int | slice) -> Hashable | Sequence[Hashable]:
+        if not self._own:
+            return self._added[at]
         if isinstance(at, slice):
             return [self[e] for e in range(*at.indices(len(self)))]
         e = range(len(self))[at]

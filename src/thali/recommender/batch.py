@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thali import checks
-from thali.policies.linear import LinearPolicy
 from thali.recommender import figures
 from thali.recommender.answers import Answer
+from thali.recommender.learners import Learner
 from thali.recommender.operations import (
     Conflict,
     Feedback,
@@ -94,7 +94,7 @@ class Batch:
     def _read(self, found: dict[Key, Statistics]) -> None:
         for key, kept in found.items():
             if key[1] in self.home.learning and kept is not self.home.blank:
-                self.tastes[key] = Taste.read(self.home.learning[key[1]].policy, kept, self.topics)
+                self.tastes[key] = self.home.blank_taste(key[1]).read(kept, self.topics)
 
     def taste(self, key: Key) -> Taste:
         """What is known of a user, under a learner."""
@@ -143,15 +143,15 @@ class Batch:
     def learn(self, shown: Impression, clicked: list[int] | None, answer: str | None) -> None:
         """Put this answer, or none, in the place of what was learned from an impression."""
         key = shown.user, shown.learner
-        policy = self.home.learning[shown.learner].policy
+        learner = self.home.learning[shown.learner]
         taste = self.taste(key)
         if taste.sequence == 0:
             self.count(shown, users=1.0)
         if shown.clicked is not None:
-            taste = self._without(taste, policy, shown)
+            taste = self._without(taste, learner, shown)
             self.count(shown, **figures.answered(shown.predicted, shown.clicked, -1.0))
         if clicked is not None:
-            taste = taste.learned(policy, Lesson.of(shown, clicked, self.topics))
+            taste = taste.learned(learner, Lesson.of(shown, clicked, self.topics))
             self.count(shown, **figures.answered(shown.predicted, clicked, 1.0))
         self.tastes[key] = taste
         self.writes.statistics[key] = taste.written(self.topics)
@@ -160,7 +160,7 @@ class Batch:
         shown.sequence = None if clicked is None else taste.sequence
         self.writes.answered[shown.id] = shown
 
-    def _without(self, taste: Taste, policy: LinearPolicy, shown: Impression) -> Taste:
+    def _without(self, taste: Taste, learner: Learner, shown: Impression) -> Taste:
         """A taste without an impression: learned anew from all the others if they are still kept, else by subtraction.
 
         The first is the same to the last bit as if it had never come; the second up to rounding.
@@ -173,9 +173,9 @@ class Batch:
                 anew = self.home.blank_taste(shown.learner)
                 for other in others:
                     assert other.clicked is not None
-                    anew = anew.learned(policy, Lesson.of(other, other.clicked, self.topics))
+                    anew = anew.learned(learner, Lesson.of(other, other.clicked, self.topics))
                 return Taste(anew.state, taste.sequence + 1)
-        return taste.learned(policy, Lesson.of(shown, shown.clicked, self.topics), times=-1)
+        return taste.learned(learner, Lesson.of(shown, shown.clicked, self.topics), times=-1)
 
     def flush(self) -> None:
         """Give the store what was to be written so far."""

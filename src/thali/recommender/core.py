@@ -44,7 +44,9 @@ from thali.stores import SqlStore, StoreError, open_store
 from thali.stores.records import Change, Heading, Statistics, id_floor
 
 DAY_S = 86_400.0
-#: Longer than any id.
+#: How long to wait for another process (a replay, an import) that holds the store.
+PATIENCE_S = 10.0
+#: After every id.
 AFTER_ALL = b"\xff" * 16
 
 
@@ -178,8 +180,7 @@ class Recommender:
         """The same in memory."""
         if learner not in self._blanks:
             self._blanks[learner] = Taste.blank(self.learning[learner].policy)
-        blank = self._blanks[learner]
-        return Taste(blank.state, blank.sequence)
+        return self._blanks[learner]
 
     def learner_of(self, user: Any, name: Any) -> Learner | None:
         """A learner by name, or the user's; None where either name cannot be."""
@@ -220,30 +221,33 @@ class Recommender:
         A :class:`thali.stores.StoreError` is raised if the store cannot be used; then none of them is done.
         """
         with self._lock:
+            self._begin()
             batch, outcomes = self.prepare(operations)
-            self.conclude(batch, self.store.commit)
+            try:
+                self.store.commit()
+            except BaseException:
+                self.abandon()
+                raise
+            self.conclude(batch)
         return outcomes
 
+    # perform in its three parts, for those who wait for the store elsewhere: between store.begin and conclude, or
+    # abandon, nothing else may be asked of this object.
+
     def prepare(self, operations: Sequence[Operation]) -> tuple[Batch, list[Any]]:
-        """Everything but the commit, for those who wait for the disk elsewhere: whoever calls it sees to the rest."""
+        """In a transaction that has begun, everything but the commit."""
         try:
-            self.store.begin()
             self._catch_up()
             batch = Batch(self)
             outcomes = batch.run(operations, HANDLERS)
             batch.flush()
         except BaseException:
-            self._abandon()
+            self.abandon()
             raise
         return batch, outcomes
 
-    def conclude(self, batch: Batch, commit: Callable[[], Any]) -> None:
-        """Commit, and go on from what is durable now."""
-        try:
-            commit()
-        except BaseException:
-            self._abandon()
-            raise
+    def conclude(self, batch: Batch) -> None:
+        """After the commit: go on from what is durable now."""
         if not self.store.shared:
             for user in batch.forgotten:
                 self.tastes.drop(user)
@@ -252,17 +256,25 @@ class Recommender:
                     self.tastes.keep(key, taste)
         self._stale = self._stale or bool(batch.changed)
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
+        """Instead of a commit, or after one that failed."""
         self.store.rollback()
         self.tastes.clear()
 
+    def _begin(self) -> None:
+        until = time.monotonic() + PATIENCE_S
+        while not self.store.begin():
+            if time.monotonic() > until:
+                raise StoreError(f"store {self.store.url} was held by another process for {PATIENCE_S:g} s")
+            time.sleep(0.002)
+
     def _transaction(self, work: Callable[[], None]) -> None:
+        self._begin()
         try:
-            self.store.begin()
             work()
             self.store.commit()
         except BaseException:
-            self._abandon()
+            self.abandon()
             raise
 
     def _catch_up(self) -> None:

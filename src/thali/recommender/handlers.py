@@ -34,7 +34,7 @@ from thali.recommender.operations import (
     checked,
 )
 from thali.recommender.tastes import Taste
-from thali.stores.records import Change, Impression, id_floor, new_id
+from thali.stores.records import Change, Impression, id_floor, new_id, unpack_shown
 from thali.types import Integers
 
 # Beyond this, α says nothing any more.
@@ -48,11 +48,11 @@ def recommend(batch: Batch, asked: Recommend) -> answers.Shown:
     policy = _policy(batch, learner, asked)
     state = batch.taste((asked.user, learner.name)).state
     chosen = _choose(batch, policy, state, asked)
-    measured = showing.measure(home.catalog, policy, state, chosen)
+    measured = showing.measure(policy, state, chosen)
     items = [home.catalog.items[e] for e in chosen.tolist()]
     shown = batch.show(new_id(batch.now), asked.user, learner.name, items, measured)
     batch.writes.shown.append(shown)
-    answer: answers.Shown = showing.told(shown, home.catalog.topics, answers.Shown)
+    answer: answers.Shown = showing.told(shown, measured.numbers, batch.topics.sets[-1], answers.Shown)
     return answer
 
 
@@ -104,7 +104,7 @@ def past(batch: Batch, told: Past) -> answers.Answer:
         raise Refused("items", "must be distinct")
     clicked = None if told.clicked is None else positions(told.clicked, len(names))
     policy, state = learner.variant(len(names), 0.0), batch.taste((told.user, learner.name)).state
-    measured = showing.measure(home.catalog, policy, state, chosen)
+    measured = showing.measure(policy, state, chosen)
     shown = batch.show(new_id(at), told.user, learner.name, names, measured)
     if clicked is not None:
         batch.learn(shown, clicked, "feedback")
@@ -132,6 +132,7 @@ def look(batch: Batch, asked: Look) -> answers.Seen:
 def _seen(batch: Batch, shown: Impression) -> answers.Seen:
     seen: answers.Seen = showing.told(
         shown,
+        unpack_shown(shown.numbers, len(shown.items)),
         batch.topics.sets[shown.topics],
         answers.Seen,
         clicked=shown.clicked,
@@ -160,7 +161,7 @@ def look_user(batch: Batch, asked: LookUser) -> answers.User:
 def _tastes(batch: Batch, user: str) -> list[tuple[str, LinearPolicy, Taste]]:
     """Learner, policy and taste, where something was learned."""
     return [
-        (name, batch.home.learning[name].policy, Taste.read(batch.home.learning[name].policy, kept, batch.topics))
+        (name, batch.home.learning[name].policy, batch.home.blank_taste(name).read(kept, batch.topics))
         for name, kept in batch.store.of_user(user).items()
         if kept.sequence
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from thali.policies.linear import LinearPolicy, LinearState
+from thali.recommender.learners import Learner
 from thali.stores.records import AsShown, Impression, Key, Statistics, StoreError, pack, unpack, unpack_shown
 from thali.types import Booleans, Floats, Integers
 
@@ -50,20 +51,18 @@ class Taste:
         return int(self.state.arrays["updates"][0])
 
     @classmethod
-    def of(cls, policy: LinearPolicy, M: Floats, B: Floats, updates: int, sequence: int) -> Taste:
-        """From M (d, d) and B (d,)."""
-        counted = np.array([updates], dtype=np.int64)
-        state = LinearState(type(policy).__name__, policy.settings, M=M[None], B=B[None], updates=counted)
-        return cls(state, sequence)
-
-    @classmethod
     def blank(cls, policy: LinearPolicy) -> Taste:
         """Of a user of whom nothing is known."""
-        return cls.of(policy, np.eye(policy.catalog.d), np.zeros(policy.catalog.d), 0, 0)
+        state = policy.init(1)
+        assert isinstance(state, LinearState)
+        return cls(state, 0)
 
-    @classmethod
-    def read(cls, policy: LinearPolicy, kept: Statistics, topics: Topics) -> Taste:
-        """From the store. Of topics added since nothing is known; dropped ones are left out."""
+    def of(self, M: Floats, B: Floats, updates: int, sequence: int) -> Taste:
+        """Another taste under the same learner, from M (1, d, d) and B (1, d)."""
+        return Taste(self.state.of(M, B, np.array([updates])), sequence)
+
+    def read(self, kept: Statistics, topics: Topics) -> Taste:
+        """Another one, from the store. Of topics added since nothing is known; dropped ones are left out."""
         place = topics.place(kept.topics)
         M, B = unpack(kept.numbers, place.size)
         if kept.topics != topics.now:
@@ -72,18 +71,18 @@ class Taste:
             old_M, old_B = M, B
             M, B = np.eye(topics.d), np.zeros(topics.d)
             M[np.ix_(there, there)], B[there] = old_M[np.ix_(then, then)], old_B[then]
-        return cls.of(policy, M, B, kept.updates, kept.sequence)
+        return self.of(M[None], B[None], kept.updates, kept.sequence)
 
     def written(self, topics: Topics) -> Statistics:
         """For the store."""
         arrays = self.state.arrays
         return Statistics(topics.now, self.updates, self.sequence, pack(arrays["M"][0], arrays["B"][0]))
 
-    def learned(self, policy: LinearPolicy, lesson: Lesson, *, times: int = 1) -> Taste:
+    def learned(self, learner: Learner, lesson: Lesson, *, times: int = 1) -> Taste:
         """With a lesson more; or with times=-1 less, up to rounding."""
         M, B = self.state.arrays["M"].copy(), self.state.arrays["B"].copy()
-        policy.variant(lesson.clicks.shape[1]).add(M, B, lesson.clicks, lesson.gains, times=float(times))
-        return Taste.of(policy, M[0], B[0], self.updates + times, self.sequence + 1)
+        learner.variant(lesson.clicks.shape[1], None).add(M, B, lesson.clicks, lesson.gains, times=float(times))
+        return self.of(M, B, self.updates + times, self.sequence + 1)
 
 
 @dataclass(slots=True)

@@ -61,8 +61,11 @@ class SqlStore(ABC):
     url: str
 
     @abstractmethod
-    def begin(self, *, write: bool = True) -> None:
-        """Start a transaction; connects again where the connection was lost."""
+    def begin(self) -> bool:
+        """Start a transaction that may write; connects again where the connection was lost.
+
+        False where another process holds the store: try again a little later.
+        """
 
     @abstractmethod
     def commit(self) -> None:

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 from thali.stores.records import Impression, Key, Statistics, StoreError
 from thali.stores.sql import KEPT, SHOWN, SqlStore, impression
 
-# How long to wait for another process (a backup, a replay) that holds the file.
-PATIENCE_S = 10.0
-# Pages of the log after which it is written back into the file, off the road of a commit; see maintain.
+# How long SQLite itself waits for another process; who can wait longer asks again.
+PATIENCE_S = 0.005
+# Pages of the log after which it is written back into the file.
 LOG_PAGES = 2000
+PAGE_BYTES = 4096
 # SQLite keeps at most this much of the file in memory, in KiB.
 PAGES_KIB = 65_536
 
@@ -34,6 +35,8 @@ class SqliteStore(SqlStore):
         self.url = f"sqlite:///{self.path}"
         if not self.path.parent.is_dir():
             raise ValueError(f"store must be a file in a folder that exists, got {self.url}")
+        with suppress(FileExistsError):  # what is learned of people is nobody else's business
+            self.path.touch(mode=0o600, exist_ok=False)
         with self._failing():
             # Statements come from one thread at a time, not always the same: commits may be given to another.
             self._connection = sqlite3.connect(
@@ -43,16 +46,23 @@ class SqliteStore(SqlStore):
                 "journal_mode = WAL",
                 "synchronous = FULL",
                 "foreign_keys = ON",
-                "wal_autocheckpoint = 0",
+                f"wal_autocheckpoint = {LOG_PAGES}",
                 f"cache_size = -{PAGES_KIB}",
-                f"journal_size_limit = {LOG_PAGES * 4096}",
+                f"journal_size_limit = {LOG_PAGES * PAGE_BYTES}",
             ):
                 self._connection.execute(f"PRAGMA {setting}")
 
-    def begin(self, *, write: bool = True) -> None:
-        """Start a transaction; one that writes waits for its turn now."""
-        with self._failing():
-            self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+    def begin(self) -> bool:
+        """Start a transaction that is alone in writing, if nobody else is."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                return False
+            raise self._failure(error) from error
+        except sqlite3.Error as error:
+            raise self._failure(error) from error
+        return True
 
     def commit(self) -> None:
         """One synchronisation of the log with the disk."""
@@ -79,18 +89,19 @@ class SqliteStore(SqlStore):
         """Another connection."""
         return SqliteStore(self.path)
 
-    def log_pages(self) -> int:
-        """About how long the log is."""
-        try:
-            return int(self.path.with_name(self.path.name + "-wal").stat().st_size // 4096)
-        except FileNotFoundError:
-            return 0
+    def maintained_elsewhere(self) -> None:
+        """Leave it to another connection's :meth:`maintain` to write the log back, off the road of a commit."""
+        self.execute("PRAGMA wal_autocheckpoint = 0")
 
     def maintain(self) -> None:
-        """Write the log back into the file; from a connection of its own, while another goes on writing."""
-        with self._failing():
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # most of it, and nobody waits
-            self._connection.execute("PRAGMA wal_checkpoint(RESTART)")  # the rest, so that the log begins anew
+        """Write the log back into the file, if it is long; from a connection of its own, while another one writes."""
+        try:
+            size = self.path.with_name(self.path.name + "-wal").stat().st_size
+        except FileNotFoundError:
+            return
+        if size > LOG_PAGES * PAGE_BYTES:
+            self.execute("PRAGMA wal_checkpoint(PASSIVE)")  # most of it, and nobody waits
+            self.execute("PRAGMA wal_checkpoint(RESTART)")  # the rest, so that the log begins anew
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a statement."""
@@ -127,8 +138,10 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """An error of SQLite is a store that cannot be used, said without its internals."""
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(f"store {self.url} cannot be used: {error}") from error
+            raise self._failure(error) from error
+
+    def _failure(self, error: sqlite3.Error) -> StoreError:
+        return StoreError(f"store {self.url} cannot be used: {error}")
