@@ -24,7 +24,7 @@ from thali.recommender.operations import (
 )
 from thali.recommender.showing import Measured
 from thali.recommender.tastes import Lesson, Taste
-from thali.stores.records import Impression, Key, Statistics, StoreError, Writes, pack_shown
+from thali.stores.records import Counts, Impression, Key, Statistics, StoreError, Writes, pack_shown
 
 if TYPE_CHECKING:
     from thali.recommender.core import Recommender
@@ -44,6 +44,7 @@ class Batch:
         self.store, self.topics = recommender.store, recommender.topics
         self.now: float = recommender.clock()
         self.writes = Writes()
+        self.counted: Counts = {}
         self.impressions: dict[bytes, Impression] = {}
         self.tastes: dict[Key, Taste] = {}
         self.forgotten: set[str] = set()
@@ -180,6 +181,8 @@ class Batch:
     def flush(self) -> None:
         """Give the store what was to be written so far."""
         self.store.write(self.writes, self.home.worker)
+        for key, amount in self.writes.counts.items():
+            self.counted[key] = self.counted.get(key, 0.0) + amount
         self.writes = Writes()
 
 

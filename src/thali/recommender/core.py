@@ -41,7 +41,7 @@ from thali.recommender.operations import (
 )
 from thali.recommender.tastes import Taste, Tastes, Topics
 from thali.stores import SqlStore, StoreError, open_store
-from thali.stores.records import Change, Heading, Statistics, id_floor
+from thali.stores.records import Change, Counts, Heading, Statistics, id_floor
 
 DAY_S = 86_400.0
 #: How long to wait for another process (a replay, an import) that holds the store.
@@ -115,6 +115,8 @@ class Recommender:
         self.worker = secrets.token_hex(4)
         self.store = open_store(store) if isinstance(store, str) else store
         self.tastes = Tastes(checks.integer("cache of Recommender", cache, low=0), self.catalog.d)
+        #: Called after each commit with what was added to the counters.
+        self.on_counts: Callable[[Counts], None] | None = None
         self._lock = Lock()
         self._stale = False  # whether the catalogue is to see changes that this process made
         # Weights of items as the catalogue had them, where changed since; None for items that it did not have.
@@ -255,6 +257,8 @@ class Recommender:
                 if key[0] not in batch.forgotten:
                     self.tastes.keep(key, taste)
         self._stale = self._stale or bool(batch.changed)
+        if self.on_counts is not None:
+            self.on_counts(batch.counted)
 
     def abandon(self) -> None:
         """Instead of a commit, or after one that failed."""

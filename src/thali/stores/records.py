@@ -13,6 +13,8 @@ from thali.types import Floats, Integers
 
 #: A user and a learner: whose statistics.
 Key = tuple[str, str]
+#: Amounts by hour, learner and name of a counter.
+Counts = dict[tuple[int, str, str], float]
 NUMBER, WHOLE = np.dtype("<f8"), np.dtype("<u2")  # as stored, whatever the machine
 
 
@@ -90,8 +92,8 @@ class Writes:
     shown: list[Impression] = field(default_factory=list)
     answered: dict[bytes, Impression] = field(default_factory=dict)
     statistics: dict[Key, Statistics] = field(default_factory=dict)
-    counts: dict[tuple[int, str, str], float] = field(default_factory=dict)
-    """What to add to the counter of an hour, a learner and a name."""
+    counts: Counts = field(default_factory=dict)
+    """What to add to the counters."""
 
     def count(self, hour: int, learner: str, **amounts: float) -> None:
         """Add to counters."""

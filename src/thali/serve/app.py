@@ -1,0 +1,192 @@
+"""The application: routes, and what lives as long as the service does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from thali.catalog_file import load_catalog
+from thali.policies import POLICIES, LinearPolicy
+from thali.recommender import Conflict, Recommender, Refused, Unknown
+from thali.recommender.core import DAY_S
+from thali.recommender.operations import Tidy
+from thali.serve import pages, routes
+from thali.serve.answering import fail
+from thali.serve.batcher import Batcher, Busy
+from thali.serve.gate import App, Gate
+from thali.serve.measures import Log, Measures
+from thali.serve.settings import Settings
+from thali.serve.simulations import Simulations
+from thali.stores import StoreError
+from thali.stores.sqlite import SqliteStore
+
+# How often time-outs are given and old impressions removed, and up to how many at a time.
+TIDY_S, TIDY_MANY = 5.0, 500
+DESCRIPTION = (
+    "Diverse lists that learn from clicks. Ask for a list with /v1/recommend, show it, and send what was clicked to "
+    "/v1/feedback. Positions count from 0. Errors are {error, field, request_id}. Every reply has an X-Request-ID."
+)
+
+
+def make_recommender(settings: Settings) -> Recommender:
+    """The catalogue, the learners and the store that the settings name."""
+    catalog = load_catalog(settings.catalog)
+    policies: dict[str, LinearPolicy] = {}
+    for learner in settings.learners:
+        if learner.policy not in POLICIES:
+            raise ValueError(
+                f"policy of learner {learner.name!r} must be among {', '.join(POLICIES)}, got {learner.policy!r}"
+            )
+        if learner.name in policies:
+            raise ValueError(f"learners must have different names, got {learner.name!r} twice")
+        given = {"sigma": learner.sigma, "alpha": learner.alpha}
+        made: Any = POLICIES[learner.policy](catalog, learner.K, **{k: v for k, v in given.items() if v is not None})
+        policies[learner.name] = made
+    return Recommender(
+        policies,
+        settings.store,
+        shares={learner.name: learner.share for learner in settings.learners},
+        no_click_after=settings.no_click_after,
+        keep=settings.keep_days * DAY_S,
+        cache=settings.cache_mb << 20,
+        most_K=settings.limits.K,
+        new_catalog=settings.new_catalog,
+    )
+
+
+def create_app(settings: Settings, make: Callable[[Settings], Recommender] = make_recommender) -> App:
+    """The ASGI application of a service; opens its store when it is started."""
+    measures, log = Measures(), Log()
+
+    @asynccontextmanager
+    async def living(app: FastAPI) -> AsyncIterator[None]:
+        recommender = make(settings)
+        _warm(recommender)
+
+        def done(operations: int, seconds: float) -> None:
+            measures.batch.observe(seconds)
+            measures.batched.inc(operations)
+            measures.kept.set(len(recommender.tastes))
+            measures.items.set(len(recommender.catalog))
+
+        recommender.on_counts = measures.count
+        batcher = Batcher(recommender, settings.limits.waiting, done)
+        app.state.service = routes.Service(settings, recommender, batcher, Simulations(), measures)
+        chores = [asyncio.create_task(_tidy(batcher, log))]
+        if isinstance(recommender.store, SqliteStore):
+            chores.append(asyncio.create_task(_maintain(recommender.store, log)))
+        log("started", store=recommender.store.url, items=len(recommender.catalog), learners=list(recommender.learners))
+        try:
+            yield
+        finally:
+            for chore in chores:
+                chore.cancel()
+            await asyncio.gather(*chores, return_exceptions=True)
+            await batcher.close()
+            app.state.service.simulations.close()
+            recommender.close()
+            log("stopped")
+
+    app = FastAPI(
+        title="thali",
+        version="1",
+        description=DESCRIPTION,
+        lifespan=living,
+        docs_url=None,
+        redoc_url=None,
+        default_response_class=Response,
+    )
+    app.include_router(routes.router)
+    app.include_router(pages.router)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        place = [part for part in first["loc"] if part not in ("body", "query", "path")]
+        if first["type"] == "json_invalid":
+            return fail(request, 400, f"body must be JSON: {first.get('ctx', {}).get('error', 'it is not')}", "body")
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "body"
+        return fail(request, 422, f"{field:.200} is refused: {first['msg']}", field[:200])
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        return fail(request, error.status_code, str(error.detail), None, dict(error.headers or {}))
+
+    @app.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> Response:
+        return fail(request, 422, str(error), error.field)
+
+    @app.exception_handler(Unknown)
+    async def unknown(request: Request, error: Unknown) -> Response:
+        return fail(request, 404, str(error.args[0]), None)
+
+    @app.exception_handler(Conflict)
+    async def conflict(request: Request, error: Conflict) -> Response:
+        return fail(request, 409, str(error), "clicked")
+
+    @app.exception_handler(StoreError)
+    async def broken(request: Request, error: StoreError) -> Response:
+        measures.store_errors.inc()
+        log("store-error", request_id=request.state.request_id, error=str(error))
+        return fail(request, 503, "the store cannot be used now; nothing was done", None, {"Retry-After": "1"})
+
+    @app.exception_handler(Busy)
+    async def busy(request: Request, error: Busy) -> Response:
+        return fail(request, 503, "too many requests are waiting; nothing was done", None, {"Retry-After": "1"})
+
+    return Gate(app, settings, measures, log)
+
+
+def handed_on() -> App:
+    """The application of the settings in the environment: for several processes."""
+    return create_app(Settings.handed_on())
+
+
+def _warm(recommender: Recommender) -> None:
+    """Make the index and have everything compiled, before the first person waits for it."""
+    for learner in recommender.learners.values():
+        policy = learner.policy
+        if len(recommender.catalog) >= policy.K:
+            from thali.recommender.showing import measure
+
+            state: Any = policy.init(1)
+            lists = policy.recommend(state)
+            measure(policy, state, lists[0])
+            policy.update(state, lists, [[False] * policy.K], policy.gains(lists))
+
+
+async def _tidy(batcher: Batcher, log: Log) -> None:
+    """Time-outs and pruning, for ever."""
+    while True:
+        await asyncio.sleep(TIDY_S)
+        try:
+            while True:
+                tidied = await batcher.one(Tidy(TIDY_MANY))
+                if tidied.timed_out or tidied.pruned:
+                    log("tidied", timed_out=tidied.timed_out, pruned=tidied.pruned)
+                if max(tidied.timed_out, tidied.pruned) < TIDY_MANY:
+                    break
+        except (StoreError, Busy) as error:
+            log("store-error", error=str(error))
+
+
+async def _maintain(store: SqliteStore, log: Log) -> None:
+    """Write SQLite's log back into its file, off the road of commits."""
+    other = store.again()
+    store.maintained_elsewhere()
+    try:
+        while True:
+            await asyncio.sleep(0.5)
+            try:
+                await asyncio.to_thread(other.maintain)
+            except StoreError as error:
+                log("store-error", error=str(error))
+    finally:
+        other.close()

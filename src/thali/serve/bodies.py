@@ -1,0 +1,69 @@
+"""What callers may send. Lengths and kinds are checked here; what depends on the catalogue, by the recommender."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from thali.serve.settings import Limits
+
+LIMITS = Limits()
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Names = Annotated[list[Name], Field(max_length=LIMITS.names)]
+Id = Annotated[str, Field(min_length=36, max_length=36, json_schema_extra={"format": "uuid"})]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Positions = Annotated[list[Annotated[int, Field(ge=0, lt=LIMITS.K)]], Field(max_length=LIMITS.K)]
+
+
+class Body(BaseModel):
+    """Exactly the fields that are named, each of its own kind."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class RecommendBody(Body):
+    """Who is to be shown a list."""
+
+    user: Name = Field(examples=["ana"])
+    K: int | None = Field(None, ge=1, le=LIMITS.K, description="Items in the list; the learner's K by default.")
+    candidates: Names | None = Field(None, description="Items to choose from; all by default.")
+    exclude: Names | None = Field(None, description="Items not to show, such as those seen; unknown ones are ignored.")
+    learner: Name | None = Field(None, description="By default the one that the user is assigned to.")
+    alpha: Number | None = Field(None, ge=0, description="Optimism; the learner's by default.")
+
+
+class FeedbackBody(Body):
+    """What was clicked on a list."""
+
+    impression: Id
+    clicked: Positions = Field(description="Positions from 0; [] for none.", examples=[[2]])
+
+
+class FeedbackBatch(Body):
+    """Several of them."""
+
+    feedback: Annotated[list[FeedbackBody], Field(max_length=LIMITS.batch)]
+
+
+class ItemBody(Body):
+    """An item's weights."""
+
+    weights: dict[Name, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = Field(
+        description="Attractiveness by topic, from 0 to 1; topics not named are 0.", examples=[{"comedy": 0.4}]
+    )
+
+
+class SimulationBody(Body):
+    """A simulated person against several policies."""
+
+    policies: Annotated[list[Name], Field(min_length=1, max_length=8)] = Field(
+        examples=[["CascadeLSB", "CascadeLinUCB"]]
+    )
+    steps: int = Field(1000, ge=2, le=LIMITS.simulated_steps, description="Lists shown to the person by each policy.")
+    K: int | None = Field(None, ge=1, le=LIMITS.K)
+    theta: dict[Name, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] | None = Field(
+        None, description="The person's preferences by topic, summing to at most 1; drawn from the seed by default."
+    )
+    seed: int = Field(0, ge=0, lt=2**32)
+    points: int = Field(100, ge=1, le=1000, description="Points of each curve.")

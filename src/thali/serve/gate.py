@@ -1,0 +1,152 @@
+"""What every request passes first: its id, who sent it, how large it is; and last: the log and the clock."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from hashlib import sha256
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from thali.serve.measures import Log, Measures
+from thali.serve.settings import ROLES, Settings
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+#: For everyone, key or not.
+OPEN = ("/healthz", "/readyz", "/openapi.json", "/docs")
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+)
+
+
+class TooLarge(Exception):  # noqa: N818 (what the caller is told)
+    """A body over the limit."""
+
+
+class Gate:
+    """An ASGI application around another."""
+
+    def __init__(self, app: App, settings: Settings, measures: Measures, log: Log) -> None:
+        self.app, self.settings, self.measures, self.log = app, settings, measures, log
+        self._keys = [(role, sha256(key.encode()).digest()) for role, key in settings.keys]
+        self._hosts = {host.lower().encode() for host in settings.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begin = perf_counter()
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
+        request_id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
+        scope.setdefault("state", {})["request_id"] = request_id.decode()
+        status = 0
+
+        async def answer(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id), *HEADERS]
+            await send(message)
+
+        try:
+            refusal = self._refusal(scope, headers)
+            if refusal is not None:
+                await _refuse(answer, request_id.decode(), *refusal)
+            else:
+                await self.app(scope, self._limited(receive), answer)
+        except TooLarge:
+            await _refuse(answer, request_id.decode(), 413, self._size_rule(), "body")
+        except Exception as error:  # a mistake of ours: said to the log, not to the caller
+            self.log("error", request_id=request_id.decode(), path=scope["path"], error=repr(error))
+            if status == 0:
+                await _refuse(answer, request_id.decode(), 500, "something went wrong in the service", None)
+        finally:
+            seconds = perf_counter() - begin
+            route = getattr(scope.get("route"), "path", "none")
+            self.measures.requests.labels(route, str(status)).observe(seconds)
+            if self.settings.log_requests:
+                self.log(
+                    "request",
+                    request_id=request_id.decode(),
+                    method=scope["method"],
+                    path=scope["path"],
+                    status=status,
+                    ms=round(1000 * seconds, 2),
+                )
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str | None] | None:
+        """Why this request is not let in: status, sentence, field."""
+        if self._hosts and _host(headers.get(b"host", b"")) not in self._hosts:
+            # Else a page elsewhere could have its name lead here, and speak to us from a person's own browser.
+            return 421, "Host must be a name that this service was started with", "Host"
+        length = headers.get(b"content-length")
+        if length is not None and (not length.isdigit() or int(length) > self.settings.limits.body):
+            return 413, self._size_rule(), "body"
+        has_body = length not in (None, b"0") or b"transfer-encoding" in headers
+        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if has_body and kind != b"application/json":
+            return 415, f"Content-Type must be application/json, got {kind.decode('latin-1')!r:.80}", "Content-Type"
+        role = self._role(headers.get(b"authorization", b""))
+        path: str = scope["path"]
+        if role is None and not any(path == free or path.startswith(f"{free}/") for free in OPEN):
+            return 401, "Authorization must be 'Bearer KEY' with a key of this service", "Authorization"
+        scope["state"]["role"] = role
+        return None
+
+    def _role(self, authorization: bytes) -> str | None:
+        """The role of a key; every key is compared, each in constant time."""
+        if not self._keys:
+            return ROLES[-1]
+        scheme, _, key = authorization.partition(b" ")
+        digest = sha256(key.strip()).digest()
+        found = None
+        for role, own in self._keys:
+            if hmac.compare_digest(digest, own):
+                found = role
+        return found if scheme.lower() == b"bearer" else None
+
+    def _size_rule(self) -> str:
+        return f"body must be at most {self.settings.limits.body} bytes"
+
+    def _limited(self, receive: Receive) -> Receive:
+        left = self.settings.limits.body
+
+        async def counted() -> MutableMapping[str, Any]:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise TooLarge
+            return message
+
+        return counted
+
+
+def _host(header: bytes) -> bytes:
+    """The name in a Host header, without its port."""
+    name = header.lower().strip()
+    if name.startswith(b"["):
+        return name[1:].partition(b"]")[0]
+    return name.rpartition(b":")[0] if b":" in name else name
+
+
+async def _refuse(send: Send, request_id: str, status: int, sentence: str, field: str | None) -> None:
+    body = msgspec.json.encode({"error": sentence, "field": field, "request_id": request_id})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
