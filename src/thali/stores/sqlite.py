@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from thali.stores.records import Impression, Key, Statistics, StoreError
 from thali.stores.sql import KEPT, SHOWN, SqlStore, impression
@@ -27,7 +27,7 @@ class SqliteStore(SqlStore):
     """
 
     shared = False
-    words = {"blob": "BLOB", "real": "REAL"}
+    words: ClassVar[dict[str, str]] = {"blob": "BLOB", "real": "REAL", "text": "TEXT"}
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
