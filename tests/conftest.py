@@ -1,5 +1,29 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+from postgres_server import PostgresServer
 
 # The first example of a test may compile kernels.
 settings.register_profile("thali", deadline=None)
 settings.load_profile("thali")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL that runs; a test that stops it starts it again."""
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that is empty, of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'taste.db'}"
+    return request.getfixturevalue("postgres").fresh()

@@ -13,8 +13,8 @@ def explain(kind, items, chosen, estimate, inverse, alpha):
     """The parts of each index of a list chosen (K,), and the gains they are made of.
 
     Returns belief xᵀθ̄ (K,), exploration α·sqrt(xᵀM⁻¹x) (K,), how many topics each item has (K,), which they are (n,)
-    and x there (n,), item after item. belief + exploration is the index that the search compares, but for the rounding of
-    one sum. Cost: O(K·s²).
+    and x there (n,), item after item. belief + exploration is the index that the search compares, but for the rounding
+    of one sum. Cost: O(K·s²).
     """
     K = chosen.size
     belief, exploration, sizes = np.empty(K), np.empty(K), np.empty(K, dtype=np.int64)

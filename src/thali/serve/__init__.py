@@ -1,1 +1,1 @@
-"""The service: HTTP around a :class:`thali.Recommender`. Routes, keys, limits, logs and measures; nothing is learned here."""
+"""The service: HTTP around a :class:`thali.Recommender`. Routes, keys, limits, logs; nothing is learned here."""

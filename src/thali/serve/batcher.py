@@ -25,8 +25,8 @@ class Batcher:
     """Gives operations to a recommender, as many at a time as there are.
 
     With a store of its own (SQLite) all is computed here, in the thread of the event loop, and only the wait for the
-    disk is left to another: a switch of threads for each statement would cost more than the statements. With a shared one
-    (PostgreSQL) the whole transaction is left to the other thread, as it waits for the network again and again.
+    disk is left to another: a switch of threads for each statement would cost more than the statements. With a shared
+    one (PostgreSQL) the whole transaction is left to the other thread, as it waits for the network again and again.
     """
 
     def __init__(self, recommender: Recommender, waiting: int, done: Callable[[int, float], None]) -> None:
@@ -57,7 +57,8 @@ class Batcher:
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
-            taken, size = [], 0
+            taken: list[tuple[Sequence[Operation], asyncio.Future[list[Any]]]] = []
+            size = 0
             while self._waiting and (not taken or size + len(self._waiting[0][0]) <= MOST):
                 taken.append(self._waiting.popleft())
                 size += len(taken[-1][0])

@@ -144,8 +144,8 @@ async def recommend(request: Request, body: RecommendBody) -> Response:
 async def feedback(request: Request, body: FeedbackBody | FeedbackBatch) -> Response:
     """What was clicked on a list, or on several: learned once and durable when this answers.
 
-    Sent again: the same answer, and nothing is learned twice. Different from what was recorded: 409. Unknown, expired or
-    of a forgotten user: 404. A batch answers 200 with the status of each.
+    Sent again: the same answer, and nothing is learned twice. Different from what was recorded: 409. Unknown, expired
+    or of a forgotten user: 404. A batch answers 200 with the status of each.
     """
     service = _may(request, "write")
     if isinstance(body, FeedbackBody):

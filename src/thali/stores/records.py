@@ -19,7 +19,11 @@ NUMBER, WHOLE = np.dtype("<f8"), np.dtype("<u2")  # as stored, whatever the mach
 
 
 class StoreError(RuntimeError):
-    """The store cannot be used now: broken, full, locked or unreachable. Nothing of what was asked for is done."""
+    """The store cannot be used now: broken, full, locked or unreachable. What was asked for is not done in part.
+
+    It is not done at all, but for one case: a connection that is lost during the commit. So what must not be lost is
+    asked for again, and what must not be done twice has an id.
+    """
 
 
 @dataclass(slots=True)

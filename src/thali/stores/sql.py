@@ -9,22 +9,23 @@ from typing import Any, ClassVar
 
 from thali.stores.records import Change, Heading, Impression, Key, Statistics, StoreError, Writes
 
-# What brings a store from version i to i + 1; {blob} and {real} are the database's words. Never edit one: add one.
+# What brings a store from version i to i + 1; {blob}, {real} and {text}, the one of names, which are ordered by code
+# point, are the database's words. Never edit one: add one.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
-        "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+        "CREATE TABLE meta (name {text} PRIMARY KEY, value TEXT NOT NULL)",
         "CREATE TABLE topic_sets (number INTEGER PRIMARY KEY, names TEXT NOT NULL)",
-        "CREATE TABLE learners (name TEXT PRIMARY KEY, settings TEXT NOT NULL)",
+        "CREATE TABLE learners (name {text} PRIMARY KEY, settings TEXT NOT NULL)",
         "CREATE TABLE catalogs (epoch INTEGER PRIMARY KEY, digest TEXT NOT NULL, changes BIGINT NOT NULL)",
         "CREATE TABLE item_changes (epoch INTEGER, seq BIGINT, item TEXT NOT NULL, weights TEXT, at {real} NOT NULL, "
         "PRIMARY KEY (epoch, seq))",
-        'CREATE TABLE statistics ("user" TEXT, learner TEXT, topics INTEGER NOT NULL, updates BIGINT NOT NULL, '
+        'CREATE TABLE statistics ("user" {text}, learner {text}, topics INTEGER NOT NULL, updates BIGINT NOT NULL, '
         'sequence BIGINT NOT NULL, numbers {blob} NOT NULL, PRIMARY KEY ("user", learner))',
-        'CREATE TABLE impressions (id {blob} PRIMARY KEY, "user" TEXT NOT NULL, learner TEXT NOT NULL, '
+        'CREATE TABLE impressions (id {blob} PRIMARY KEY, "user" {text} NOT NULL, learner {text} NOT NULL, '
         "topics INTEGER NOT NULL, items TEXT NOT NULL, numbers {blob} NOT NULL, predicted {real} NOT NULL, "
         "clicked TEXT, answer TEXT, answered_at {real}, sequence BIGINT)",
         'CREATE INDEX impressions_of_user ON impressions ("user", id)',
-        "CREATE TABLE counters (hour BIGINT, learner TEXT, worker TEXT, name TEXT, value {real} NOT NULL, "
+        "CREATE TABLE counters (hour BIGINT, learner {text}, worker {text}, name {text}, value {real} NOT NULL, "
         "PRIMARY KEY (hour, learner, worker, name))",
     ),
 )
@@ -61,8 +62,8 @@ class SqlStore(ABC):
     url: str
 
     @abstractmethod
-    def begin(self) -> bool:
-        """Start a transaction that may write; connects again where the connection was lost.
+    def begin(self, *, write: bool = True) -> bool:
+        """Start a transaction; connects again where the connection was lost. One that does not write sees one moment.
 
         False where another process holds the store: try again a little later.
         """
@@ -260,7 +261,8 @@ class SqlStore(ABC):
     def users(self, after: str, limit: int) -> list[str]:
         """Names of users with statistics, ascending."""
         rows = self.execute(
-            'SELECT DISTINCT "user" FROM statistics WHERE "user" > ? ORDER BY "user" LIMIT ?', (after, limit)
+            'SELECT DISTINCT "user" FROM statistics WHERE "user" > ? AND sequence > 0 ORDER BY "user" LIMIT ?',
+            (after, limit),
         )
         return [name for (name,) in rows]
 

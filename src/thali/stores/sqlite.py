@@ -28,7 +28,7 @@ class SqliteStore(SqlStore):
     """
 
     shared = False
-    words: ClassVar[dict[str, str]] = {"blob": "BLOB", "real": "REAL"}
+    words: ClassVar[dict[str, str]] = {"blob": "BLOB", "real": "REAL", "text": "TEXT"}
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -52,10 +52,10 @@ class SqliteStore(SqlStore):
             ):
                 self._connection.execute(f"PRAGMA {setting}")
 
-    def begin(self) -> bool:
-        """Start a transaction that is alone in writing, if nobody else is."""
+    def begin(self, *, write: bool = True) -> bool:
+        """Start a transaction: one that writes is alone in that, if nobody else is at it."""
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 return False

