@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from thali import coverage, datasets, theory
     from thali.catalog import Catalog
     from thali.clicks import Cascade, ClickModel, DiverseCascade, Habits, LinearSubmodular
+    from thali.client import Client
     from thali.datasets.estimation import Behaviour, behaviour, preferences
     from thali.diversifiers import MMR, DivRank
     from thali.drift import Drift
@@ -54,6 +55,7 @@ else:
         "LinearSubmodular": "thali.clicks",
         "NoisyCascade": "thali.people",
         "PositionBased": "thali.people",
+        "Client": "thali.client",
         "Behaviour": "thali.datasets.estimation",
         "behaviour": "thali.datasets.estimation",
         "preferences": "thali.datasets.estimation",
@@ -119,6 +121,7 @@ __all__ = [
     "CascadeUCB1",
     "Catalog",
     "ClickModel",
+    "Client",
     "CombCascade",
     "CombLinTS",
     "CombLinUCB",
