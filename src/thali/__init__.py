@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from thali.catalog import Catalog
     from thali.catalog_file import load_catalog, save_catalog
     from thali.clicks import Cascade, ClickModel, DiverseCascade, Habits, LinearSubmodular
+    from thali.client import Client
     from thali.datasets.estimation import Behaviour, behaviour, preferences
     from thali.diversifiers import MMR, DivRank
     from thali.drift import Drift
@@ -58,6 +59,7 @@ else:
         "LinearSubmodular": "thali.clicks",
         "NoisyCascade": "thali.people",
         "PositionBased": "thali.people",
+        "Client": "thali.client",
         "Behaviour": "thali.datasets.estimation",
         "behaviour": "thali.datasets.estimation",
         "preferences": "thali.datasets.estimation",
@@ -124,6 +126,7 @@ __all__ = [
     "CascadeUCB1",
     "Catalog",
     "ClickModel",
+    "Client",
     "CombCascade",
     "CombLinTS",
     "CombLinUCB",
