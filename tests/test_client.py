@@ -16,7 +16,7 @@ import thali
 from thali.client import Answer, Conflict, Item, NotAllowed, NotFound, Refused, ServiceError, Shown, Taste, Unavailable
 
 SHOWN = {
-    "impression": "i1", "user": "ana", "learner": "main", "shown_at": 1.5, "alpha": 8.0, "click_probability": 0.25,
+    "impression": "i1", "user": "ana", "learner": "main", "shown_at": 1.5, "click_probability": 0.25,
     "items": [
         {"position": 0, "item": "a/b", "topics": ["x"], "gains": {"x": 0.5}, "belief": 0.1, "exploration": 0.2},
         {"position": 1, "item": "c", "topics": [], "gains": {}, "belief": 0.0, "exploration": 0.0},

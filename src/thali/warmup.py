@@ -10,6 +10,7 @@ import pkgutil
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -23,7 +24,8 @@ from thali.datasets.estimation import preferences
 from thali.datasets.interactions import Interactions
 from thali.lists import greedy_lists, optimal_list
 from thali.people import DependentClick, DynamicBayesian, NoisyCascade, PositionBased
-from thali.policies import POLICIES
+from thali.policies import POLICIES, CascadeLSB
+from thali.recommender import Recommender
 from thali.simulation import simulate
 from thali.types import Floats, Integers
 
@@ -105,11 +107,20 @@ def use_everything() -> None:
             state.put([0], state.take([1]))
             policy.recommend(state, rng=0, exclude=[0])
             policy.recommend(state, rng=0, candidates=[[0, 1], [1, 2]])
+        serve(catalog, K)
     many = Catalog(np.random.default_rng(0).random((80, 6)))  # items in boxes, of more topics than a few
     greedy_lists(many, np.full((1, 6), 0.1), K)
     many.put(80, np.full(6, 0.5))
     many.put(0, np.full(6, 0.4))
     many.remove(1)
+
+
+def serve(catalog: Catalog, K: int) -> None:
+    """What the service does for a person."""
+    with TemporaryDirectory() as folder, Recommender(CascadeLSB(catalog, K), f"sqlite:///{folder}/taste.db") as service:
+        for _ in range(2):
+            service.feedback(service.recommend("ana").id, clicked=[0])
+        service.user("ana")
 
 
 class _OwnCoverage:

@@ -31,7 +31,6 @@ class Shown:
     user: str
     learner: str
     shown_at: float
-    alpha: float
     click_probability: float
     """Of at least one click, as believed."""
     items: tuple[Item, ...]
@@ -93,7 +92,6 @@ def read_shown(reply: Any) -> Shown:
         user=reply["user"],
         learner=reply["learner"],
         shown_at=reply["shown_at"],
-        alpha=reply["alpha"],
         click_probability=reply["click_probability"],
         items=tuple(
             Item(

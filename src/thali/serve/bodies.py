@@ -40,10 +40,8 @@ class FeedbackBody(Body):
     clicked: Positions = Field(description="Positions from 0; [] for none.", examples=[[2]])
 
 
-class FeedbackBatch(Body):
-    """Several of them."""
-
-    feedback: Annotated[list[FeedbackBody], Field(max_length=LIMITS.batch)]
+#: Several of them.
+FeedbackBatch = Annotated[list[FeedbackBody], Field(max_length=LIMITS.batch)]
 
 
 class ItemBody(Body):

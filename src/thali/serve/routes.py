@@ -150,7 +150,7 @@ async def feedback(request: Request, body: FeedbackBody | FeedbackBatch) -> Resp
     service = _may(request, "write")
     if isinstance(body, FeedbackBody):
         return answer(await service.batcher.one(Feedback(id_bytes(body.impression), body.clicked)))
-    asked = [(one, _feedback(one)) for one in body.feedback]
+    asked = [(one, _feedback(one)) for one in body]
     outcomes = iter(await service.batcher.perform([told for _, told in asked if isinstance(told, Feedback)]))
     return answer(
         Results(

@@ -1,0 +1,103 @@
+"""``thali serve``: the service."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def serve(
+    catalog: Annotated[Path, typer.Argument(help="A catalogue file, made by 'thali catalog build'.")],
+    store: Annotated[
+        str, typer.Option(help="sqlite:///FILE, or postgresql://… for several processes.", envvar="THALI_STORE")
+    ] = "sqlite:///thali.db",
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; other than loopback only with --keys.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
+    policy: Annotated[str, typer.Option(help="The learner, where there is one: of the linear family.")] = "CascadeLSB",
+    K: Annotated[int, typer.Option("--K", min=1, max=100, help="Items in a list, where a request does not say.")] = 10,
+    sigma: Annotated[float | None, typer.Option(help="Learning rate σ; the policy's own by default.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Optimism α; 0.8/σ by default.")] = None,
+    learner: Annotated[
+        list[str] | None,
+        typer.Option(help="One of several learners, instead of --policy: 'NAME: POLICY K=10 sigma=0.1 share=0.5'."),
+    ] = None,
+    no_click_after: Annotated[
+        float | None, typer.Option(min=0.0, help="Seconds after which no answer is no click; else it is unknown.")
+    ] = None,
+    keep_days: Annotated[float, typer.Option(min=0.001, help="How long impressions are kept.")] = 30.0,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="A file of API keys: a role (read, write, admin) and a key a line.", envvar="THALI_KEYS"),
+    ] = None,
+    cache_mb: Annotated[int, typer.Option(min=0, help="Memory for tastes in use, with SQLite.")] = 256,
+    new_catalog: Annotated[
+        bool, typer.Option("--new-catalog", help="Let this catalogue replace one that was changed by hand.")
+    ] = False,
+    log_requests: Annotated[bool, typer.Option(help="Whether each request is a line of the log.")] = True,
+) -> None:
+    """Serve lists and learn from clicks over HTTP. The API is described at /docs."""
+    try:
+        import uvicorn
+
+        from thali.serve.app import create_app
+        from thali.serve.settings import LearnerSetting, Settings, read_keys
+    except ImportError as error:
+        raise ModuleNotFoundError(f"thali serve needs the extra 'serve': pip install '.[serve]' ({error})") from error
+    from thali.stores import open_store
+
+    if not catalog.is_file():
+        raise ValueError(f"catalog must be a file, made by 'thali catalog build', found nothing at {catalog}")
+    if keys is None and not _is_loopback(host):
+        raise ValueError(f"host must be of this machine only (127.0.0.1) unless --keys is given, got {host}")
+    if not store.startswith("postgres") and workers > 1:
+        raise ValueError(f"workers must be 1 with SQLite: several need --store postgresql://…, got {workers}")
+    settings = Settings(
+        catalog=str(catalog),
+        store=store,
+        learners=tuple(map(LearnerSetting.read, learner))
+        if learner
+        else (LearnerSetting("default", policy, K, sigma, alpha),),
+        no_click_after=no_click_after,
+        keep_days=keep_days,
+        cache_mb=cache_mb,
+        new_catalog=new_catalog,
+        keys=() if keys is None else read_keys(keys),
+        hosts=LOOPBACK if keys is None else (),
+        log_requests=log_requests,
+    )
+    open_store(store).close()  # so that a wrong url is said before anything is loaded
+    options = {
+        "host": host,
+        "port": port,
+        "log_level": "warning",
+        "access_log": False,
+        "server_header": False,
+        "timeout_graceful_shutdown": 10,
+    }
+    typer.echo(f"thali serves {catalog} on http://{host}:{port}, the API at /docs; Ctrl-C stops it.", err=True)
+    if workers == 1:
+        uvicorn.run(create_app(settings), lifespan="on", **options)  # type: ignore[arg-type]
+        return
+    settings.hand_on()
+    with tempfile.TemporaryDirectory(prefix="thali-measures-") as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # the processes count together
+        uvicorn.run("thali.serve.app:handed_on", factory=True, lifespan="on", workers=workers, **options)  # type: ignore[arg-type]
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
