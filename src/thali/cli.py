@@ -12,7 +12,7 @@ try:
 except ImportError:  # the commands are part of the lab
     sys.exit("The command thali needs the extra 'lab': in a clone of thali, pip install '.[lab]'")
 
-from thali.commands import catalog, serve  # needs typer too
+from thali.commands import catalog, serve, store  # needs typer too
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(catalog.app, name="catalog")
-app.command()(serve.serve)
+for command in (serve.serve, store.replay, store.backup, store.restore, store.export):
+    app.command()(command)
+app.command("import")(store.import_)
 
 
 def main() -> None:

@@ -39,9 +39,10 @@ from thali.recommender.operations import (
     Unknown,
     id_bytes,
 )
-from thali.recommender.tastes import Taste, Tastes, Topics
+from thali.recommender.tastes import Taste, Tastes
 from thali.stores import SqlStore, StoreError, open_store
 from thali.stores.records import Change, Counts, Heading, Statistics, id_floor
+from thali.stores.topics import Topics
 
 DAY_S = 86_400.0
 #: How long to wait for another process (a replay, an import) that holds the store.
@@ -155,6 +156,9 @@ class Recommender:
                     f"learner {name!r} must be as the store knows it, with {other}; got "
                     f"{ ({what: settings[what] for what in other}) }. Give the new one another name"
                 )
+        running = json.dumps(self.learners.told())
+        if store.meta("running") != running:
+            store.set_meta("running", running)
         heading = store.heading()
         if heading is None or heading.digest != self._digest:
             if heading is not None and heading.changes and not new_catalog:
@@ -217,14 +221,19 @@ class Recommender:
 
     # Operations
 
-    def perform(self, operations: Sequence[Operation]) -> list[Any]:
+    def perform(self, operations: Sequence[Operation], *, whole: bool = False) -> list[Any]:
         """All in one transaction, durable when this returns; for each its answer, or the exception that is its answer.
 
+        whole: if one of them is refused, none is done, and the refusal is raised.
         A :class:`thali.stores.StoreError` is raised if the store cannot be used; then none of them is done.
         """
         with self._lock:
             self._begin()
             batch, outcomes = self.prepare(operations)
+            refusals = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+            if whole and refusals:
+                self.abandon()
+                raise refusals[0]
             try:
                 self.store.commit()
             except BaseException:
@@ -434,6 +443,13 @@ class Recommender:
         """How the learners do: click rates with intervals, diversity, exploration, calibration."""
         stats: answers.Statistics = self._one(Stats(hours))
         return stats
+
+    def word(self, name: str) -> str | None:
+        """A word that was kept in the store, by :class:`thali.recommender.operations.Mark`."""
+        found: list[str | None] = []
+        with self._lock:
+            self._transaction(lambda: found.append(self.store.meta(name)))
+        return found[0]
 
     def close(self) -> None:
         """Close the store."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from thali.recommender.operations import (
 from thali.recommender.tastes import Taste
 from thali.stores.records import Change, Impression, id_floor, new_id, unpack_shown
 from thali.types import Integers
+
+if TYPE_CHECKING:
+    from thali.recommender.core import Recommender
 
 # Beyond this, α says nothing any more.
 MOST_ALPHA = 1e6
@@ -71,20 +74,20 @@ def _policy(batch: Batch, learner: Learner, asked: Recommend) -> LinearPolicy:
 def _choose(batch: Batch, policy: LinearPolicy, state: LinearState, asked: Recommend) -> Integers:
     if asked.candidates is None and asked.exclude is None:
         return np.asarray(policy.recommend(state)[0])
-    candidates = None if asked.candidates is None else _items(batch, "candidates", asked.candidates)
+    candidates = None if asked.candidates is None else _items(batch.home, "candidates", asked.candidates)
     # What is not there is not shown anyway: it may have been removed since it was seen.
-    exclude = None if asked.exclude is None else _items(batch, "exclude", asked.exclude, missing=True)
+    exclude = None if asked.exclude is None else _items(batch.home, "exclude", asked.exclude, missing=True)
     try:
         return np.asarray(policy.recommend(state, candidates=candidates, exclude=exclude)[0])
     except ValueError as error:
         raise Refused("exclude" if candidates is None else "candidates", f"must leave a list: {error}") from None
 
 
-def _items(batch: Batch, field: str, names: Any, *, missing: bool = False) -> Integers:
+def _items(home: Recommender, field: str, names: Any, *, missing: bool = False) -> Integers:
     """Indices of items; one that is not there is refused, or if missing is allowed left out."""
     found = []
     for at, name in enumerate(checked(field, checks.sequence, names)):
-        e = batch.home.catalog.find(name)
+        e = home.catalog.find(name)
         if e is not None:
             found.append(e)
         elif not missing:
@@ -95,23 +98,30 @@ def _items(batch: Batch, field: str, names: Any, *, missing: bool = False) -> In
 def past(batch: Batch, told: Past) -> answers.Answer:
     """An impression from elsewhere, with the gains that its items have now; older than what is kept, only learned."""
     home = batch.home
-    learner = home.find_learner(told.user, told.learner)
-    at = batch.now if told.at is None else checked("time", checks.number, told.at, low=0.0, high=batch.now + 60.0)
-    names = checked("items", checks.sequence, told.items)
-    checked("items", _length, names, most=min(home.most_K, len(home.catalog)))
-    chosen = _items(batch, "items", names)
-    if np.unique(chosen).size != chosen.size:
-        raise Refused("items", "must be distinct")
-    clicked = None if told.clicked is None else positions(told.clicked, len(names))
+    learner, at, names, chosen, clicked = checked_past(home, told, batch.now)
     policy, state = learner.variant(len(names), 0.0), batch.taste((told.user, learner.name)).state
-    measured = showing.measure(policy, state, chosen)
-    shown = batch.show(new_id(at), told.user, learner.name, names, measured)
+    shown = batch.show(new_id(at), told.user, learner.name, names, showing.measure(policy, state, chosen))
     if clicked is not None:
         batch.learn(shown, clicked, "feedback")
         del batch.writes.answered[shown.id]  # it is written as a whole, if at all
     if shown.id >= home.oldest(batch.now):
         batch.writes.shown.append(shown)
     return answer_of(shown)
+
+
+def checked_past(
+    home: Recommender, told: Past, now: float
+) -> tuple[Learner, float, list[Any], Integers, list[int] | None]:
+    """Learner, time, names and indices of the items, and clicked positions; or a refusal."""
+    learner = home.find_learner(told.user, told.learner)
+    at = now if told.at is None else checked("time", checks.number, told.at, low=0.0, high=now + 60.0)
+    names = checked("items", checks.sequence, told.items)
+    checked("items", _length, names, most=min(home.most_K, len(home.catalog)))
+    chosen = _items(home, "items", names)
+    if np.unique(chosen).size != chosen.size:
+        raise Refused("items", "must be distinct")
+    clicked = None if told.clicked is None else positions(told.clicked, len(names))
+    return learner, at, names, chosen, clicked
 
 
 def _length(field: str, names: Sequence[Any], *, most: int) -> None:

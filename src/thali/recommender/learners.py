@@ -76,6 +76,19 @@ class Learners(Mapping[str, Learner]):
         """The catalogue that all choose from."""
         return next(iter(self._learners.values())).policy.catalog
 
+    def told(self) -> dict[str, dict[str, Any]]:
+        """What runs, for commands that work on the store beside the service."""
+        return {
+            name: {
+                "policy": type(learner.policy).__name__,
+                "K": learner.policy.K,
+                "sigma": learner.policy.sigma,
+                "examined": learner.policy.examined,
+                "share": learner.share,
+            }
+            for name, learner in self._learners.items()
+        }
+
     def retired(self, known: Mapping[str, dict[str, Any]]) -> dict[str, Learner]:
         """Learners that the store knows and that do not run any more: feedback on what they showed still counts."""
         found = {}

@@ -5,37 +5,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from thali.policies.linear import LinearPolicy, LinearState
 from thali.recommender.learners import Learner
-from thali.stores.records import AsShown, Impression, Key, Statistics, StoreError, pack, unpack, unpack_shown
-from thali.types import Booleans, Floats, Integers
+from thali.stores.records import AsShown, Impression, Key, Statistics, pack, unpack_shown
+from thali.stores.topics import Topics
+from thali.types import Booleans, Floats
 
 # What Python adds to the numbers of one taste, measured: objects, arrays, the key.
 OVERHEAD_BYTES = 2500
-
-
-class Topics:
-    """The sets of topics that the store has known, and where each of their topics is now."""
-
-    def __init__(self, sets: Sequence[Sequence[Any]]) -> None:
-        self.sets = [list(names) for names in sets]
-        self.now = len(self.sets) - 1
-        self.d = len(self.sets[self.now])
-        self._places: dict[int, Integers] = {}
-
-    def place(self, number: int) -> Integers:
-        """Where each topic of a set is now, -1 if it was dropped at any time since: by name."""
-        if number not in self._places:
-            if not 0 <= number <= self.now:
-                raise StoreError("the store was written with a newer catalogue's topics: start again with that one")
-            kept = set(self.sets[number]).intersection(*self.sets[number + 1 :])
-            at = {name: j for j, name in enumerate(self.sets[self.now]) if name in kept}
-            self._places[number] = np.array([at.get(name, -1) for name in self.sets[number]], dtype=np.int64)
-        return self._places[number]
 
 
 @dataclass(slots=True)
@@ -63,14 +43,7 @@ class Taste:
 
     def read(self, kept: Statistics, topics: Topics) -> Taste:
         """Another one, from the store. Of topics added since nothing is known; dropped ones are left out."""
-        place = topics.place(kept.topics)
-        M, B = unpack(kept.numbers, place.size)
-        if kept.topics != topics.now:
-            then = np.flatnonzero(place >= 0)
-            there = place[then]
-            old_M, old_B = M, B
-            M, B = np.eye(topics.d), np.zeros(topics.d)
-            M[np.ix_(there, there)], B[there] = old_M[np.ix_(then, then)], old_B[then]
+        M, B = topics.read(kept)
         return self.of(M[None], B[None], kept.updates, kept.sequence)
 
     def written(self, topics: Topics) -> Statistics:

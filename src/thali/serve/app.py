@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -16,7 +17,7 @@ from thali.catalog_file import load_catalog
 from thali.policies import POLICIES, LinearPolicy
 from thali.recommender import Conflict, Recommender, Refused, Unknown
 from thali.recommender.core import DAY_S
-from thali.recommender.operations import Tidy
+from thali.recommender.operations import Mark, Tidy
 from thali.serve import pages, routes
 from thali.serve.answering import fail
 from thali.serve.batcher import Batcher, Busy
@@ -49,7 +50,7 @@ def make_recommender(settings: Settings) -> Recommender:
         given = {"sigma": learner.sigma, "alpha": learner.alpha}
         made: Any = POLICIES[learner.policy](catalog, learner.K, **{k: v for k, v in given.items() if v is not None})
         policies[learner.name] = made
-    return Recommender(
+    recommender = Recommender(
         policies,
         settings.store,
         shares={learner.name: learner.share for learner in settings.learners},
@@ -59,6 +60,8 @@ def make_recommender(settings: Settings) -> Recommender:
         most_K=settings.limits.K,
         new_catalog=settings.new_catalog,
     )
+    recommender.perform([Mark("catalog", str(Path(settings.catalog).resolve()))])  # for thali replay
+    return recommender
 
 
 def create_app(settings: Settings, make: Callable[[Settings], Recommender] = make_recommender) -> App:

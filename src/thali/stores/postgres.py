@@ -168,6 +168,10 @@ class PostgresStore(SqlStore):
         self.execute("SELECT 1 FROM impressions WHERE id < ? ORDER BY id LIMIT ? FOR UPDATE", (before, limit))
         return super().prune(before, limit)
 
+    def clear(self, table: str) -> None:
+        """At once, however many there are."""
+        self.execute(f"TRUNCATE {table}")
+
     def _found(self, statement: str, keys: Sequence[Key]) -> dict[Key, Statistics]:
         rows = self.execute(statement, _columns(keys))
         return {(user, learner): Statistics(*rest) for user, learner, *rest in rows}

@@ -44,6 +44,17 @@ TABLES: dict[str, tuple[str, ...]] = {
     ),
     "counters": ("hour", "learner", "worker", "name", "value"),
 }
+#: Their primary keys.
+KEYS: dict[str, tuple[str, ...]] = {
+    "meta": ("name",),
+    "topic_sets": ("number",),
+    "learners": ("name",),
+    "catalogs": ("epoch",),
+    "item_changes": ("epoch", "seq"),
+    "statistics": ('"user"', "learner"),
+    "impressions": ("id",),
+    "counters": ("hour", "learner", "worker", "name"),
+}
 SHOWN = ", ".join(TABLES["impressions"])
 KEPT = "topics, updates, sequence, numbers"
 
@@ -294,6 +305,10 @@ class SqlStore(ABC):
                 (before, limit),
             )
         )
+
+    def clear(self, table: str) -> None:
+        """Remove all rows of one of the tables."""
+        self.execute(f"DELETE FROM {table}")
 
     def _impressions(self, where: str, values: Sequence[Any]) -> list[Impression]:
         rows = self.execute(f"SELECT {SHOWN} FROM impressions WHERE {where}", values)
