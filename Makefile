@@ -1,5 +1,5 @@
 # The commands of README, docs and CI. Each makes its own environment in .venv where that is missing or out of date.
-.PHONY: help demo picture reproduce test test-slow check format bench first-use alpha theory clean
+.PHONY: help demo picture reproduce test test-slow check format bench bench-serve first-use alpha theory clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -53,6 +53,9 @@ format: .venv/dev ## put the code into its layout
 
 bench: .venv/dev ## speed against textbook NumPy, into docs/performance.md
 	$(BIN)/python benchmarks/bench.py
+
+bench-serve: .venv/dev ## rate, latency and memory of the service, into docs/performance.md
+	$(BIN)/python benchmarks/serve.py
 
 first-use: .venv/dev ## seconds to import, to help, to the first list, to compile everything
 	$(BIN)/python benchmarks/first_use.py

@@ -105,6 +105,17 @@ class Feedback:
         """Nothing comes of it."""
 
 
+class FeedbackBatches(Feedback):
+    """The same, so many in one request."""
+
+    def __init__(self, routes: Routes, to_answer: deque[Request], size: int) -> None:
+        said = [request.data.partition(b"\r\n\r\n")[2].decode() for request in to_answer]
+        pages = [said[at : at + size] for at in range(0, len(said) - size + 1, size)]
+        super().__init__(
+            deque(Request("feedback", routes.post("/v1/feedback", f"[{','.join(page)}]")) for page in pages)
+        )
+
+
 class Mixed(Recommend):
     """Recommend and feedback in turns, the feedback for what was recommended some requests before.
 
