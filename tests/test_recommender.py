@@ -20,10 +20,10 @@ from recommending import (
     recommender,
     weights,
 )
-from reference import PlainLinear
 from storing import all_at_once, transaction
 
 import thali
+from reference import PlainLinear
 from thali.randomness import streams
 from thali.recommender import Conflict, Recommender, Refused, Unknown
 from thali.recommender import batch as batches

@@ -94,7 +94,7 @@ class Batch:
 
     def _read(self, found: dict[Key, Statistics]) -> None:
         for key, kept in found.items():
-            if key[1] in self.home.learning and kept is not self.home.blank:
+            if kept is not self.home.blank:
                 self.tastes[key] = self.home.blank_taste(key[1]).read(kept, self.topics)
 
     def taste(self, key: Key) -> Taste:
@@ -145,7 +145,7 @@ class Batch:
     def learn(self, shown: Impression, clicked: list[int] | None, answer: str | None) -> None:
         """Put this answer, or none, in the place of what was learned from an impression."""
         key = shown.user, shown.learner
-        learner = self.home.learning[shown.learner]
+        learner = self.home.learning(shown.learner)
         taste = self.taste(key)
         users = 1.0 if taste.sequence == 0 else 0.0
         if shown.clicked is not None:
