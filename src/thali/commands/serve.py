@@ -82,6 +82,7 @@ def serve(
         "log_level": "warning",
         "access_log": False,
         "server_header": False,
+        "proxy_headers": False,
         "timeout_graceful_shutdown": 10,
     }
     typer.echo(f"thali serves {catalog} on http://{host}:{port}, the API at /docs; Ctrl-C stops it.", err=True)

@@ -1,24 +1,79 @@
-"""Answers as JSON."""
+"""Answers as JSON, and errors as answers."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from fastapi import Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 
-_encode = msgspec.json.Encoder().encode
+from thali.recommender import Conflict, Refused, Unknown
+from thali.serve.batcher import Busy
+from thali.stores import StoreError
+
+encode = msgspec.json.Encoder().encode
+#: What can be said of an error to the one who asked; all else is a mistake of ours.
+SAID = (Refused, Unknown, Conflict, StoreError, Busy, HTTPException, RequestValidationError, ValidationError)
+LATER = {"Retry-After": "1"}
+
+
+class Problem(NamedTuple):
+    """An error as an answer."""
+
+    status: int
+    sentence: str
+    field: str | None = None
+    headers: dict[str, str] | None = None
+
+
+def problem(error: Exception) -> Problem:
+    """What is said of one of the errors in SAID: a sentence that names the field, the rule and what came."""
+    if isinstance(error, Refused):
+        return Problem(422, str(error), error.field)
+    if isinstance(error, Unknown):
+        return Problem(404, str(error.args[0]))
+    if isinstance(error, Conflict):
+        return Problem(409, str(error), "clicked")
+    if isinstance(error, StoreError):
+        return Problem(503, "the store cannot be used now; nothing was done", headers=LATER)
+    if isinstance(error, Busy):
+        return Problem(503, "too many requests are waiting; nothing was done", headers=LATER)
+    if isinstance(error, RequestValidationError | ValidationError):
+        return _invalid(error.errors())
+    assert isinstance(error, HTTPException)
+    return Problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
+
+
+def _invalid(errors: Sequence[Any]) -> Problem:
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return Problem(400, f"body must be JSON: {first.get('ctx', {}).get('error', 'it is not')}", "body")
+    place = [part for part in first["loc"] if part not in ("body", "query", "path", *KINDS)]
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")[:200] or "body"
+    return Problem(422, f"{field} is refused: {first['msg']}", field)
+
+
+# Words by which pydantic says which of several kinds of body it tried.
+KINDS = ("FeedbackBody", "list[FeedbackBody]", "constrained-list")
+
+
+def problem_body(told: Problem, request_id: str) -> bytes:
+    """An error as JSON."""
+    return encode({"error": told.sentence, "field": told.field, "request_id": request_id})
 
 
 def answer(value: Any) -> Response:
     """A value of ours (a data class, a dictionary) with status 200."""
-    return Response(_encode(value), media_type="application/json")
+    return Response(encode(value), media_type="application/json")
 
 
-def fail(
-    request: Request, status: int, sentence: str, field: str | None, headers: dict[str, str] | None = None
-) -> Response:
-    """An error: a sentence that names the field, the rule and what came."""
-    told = {"error": sentence, "field": field, "request_id": request.state.request_id}
-    return Response(_encode(told), status, headers, media_type="application/json")
+def fail(request: Request, error: Exception) -> Response:
+    """An error with its status."""
+    told = problem(error)
+    body = problem_body(told, request.state.request_id)
+    return Response(body, told.status, told.headers, media_type="application/json")

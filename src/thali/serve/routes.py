@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from time import time
 from typing import Annotated, Any
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 
 from thali.recommender import Conflict, Recommender, Refused, Unknown, answers
@@ -30,9 +31,10 @@ from thali.recommender.operations import (
     Undo,
     id_bytes,
 )
-from thali.serve.answering import answer
+from thali.serve.answering import answer, encode
 from thali.serve.batcher import Batcher
 from thali.serve.bodies import FeedbackBatch, FeedbackBody, Id, ItemBody, RecommendBody, SimulationBody
+from thali.serve.gate import Quick
 from thali.serve.measures import Measures
 from thali.serve.settings import ROLES, Settings
 from thali.serve.simulations import Simulated, Simulations
@@ -119,11 +121,14 @@ class Status:
 
 def _may(request: Request, role: str) -> Service:
     """The service, for a caller of this role or a higher one."""
-    own = request.scope["state"]["role"]
-    if own is None or ROLES.index(own) < ROLES.index(role):
-        raise HTTPException(403, f"this needs a key of the role {role}, got one of {own}")
+    _check_role(request.scope["state"]["role"], role)
     service: Service = request.app.state.service
     return service
+
+
+def _check_role(own: str | None, needed: str) -> None:
+    if own is None or ROLES.index(own) < ROLES.index(needed):
+        raise HTTPException(403, f"this needs a key of the role {needed}, got one of {own}")
 
 
 def _told(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -135,9 +140,13 @@ def _told(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
 @router.post("/v1/recommend", responses=_told(answers.Shown), tags=["lists"])
 async def recommend(request: Request, body: RecommendBody) -> Response:
     """A list for a user. It is durable as an impression, under whose id feedback is given."""
-    service = _may(request, "write")
+    return answer(await _recommend(_may(request, "write"), body))
+
+
+async def _recommend(service: Service, body: RecommendBody) -> answers.Shown:
     asked = Recommend(body.user, body.K, body.candidates, body.exclude, body.learner, body.alpha)
-    return answer(await service.batcher.one(asked))
+    shown: answers.Shown = await service.batcher.one(asked)
+    return shown
 
 
 @router.post("/v1/feedback", responses=_told(answers.Answer | Results, 404, 409), tags=["lists"])
@@ -147,19 +156,40 @@ async def feedback(request: Request, body: FeedbackBody | FeedbackBatch) -> Resp
     Sent again: the same answer, and nothing is learned twice. Different from what was recorded: 409. Unknown, expired
     or of a forgotten user: 404. A batch answers 200 with the status of each.
     """
-    service = _may(request, "write")
+    return answer(await _feedback(_may(request, "write"), body))
+
+
+async def _feedback(service: Service, body: FeedbackBody | FeedbackBatch) -> Any:
     if isinstance(body, FeedbackBody):
-        return answer(await service.batcher.one(Feedback(id_bytes(body.impression), body.clicked)))
-    asked = [(one, _feedback(one)) for one in body]
+        return await service.batcher.one(Feedback(id_bytes(body.impression), body.clicked))
+    asked = [(one, _told_feedback(one)) for one in body]
     outcomes = iter(await service.batcher.perform([told for _, told in asked if isinstance(told, Feedback)]))
-    return answer(
-        Results(
-            [_result(one.impression, next(outcomes) if isinstance(told, Feedback) else told) for one, told in asked]
-        )
-    )
+    results = [(one.impression, next(outcomes) if isinstance(told, Feedback) else told) for one, told in asked]
+    return Results([_result(impression, outcome) for impression, outcome in results])
 
 
-def _feedback(one: FeedbackBody) -> Feedback | Refused:
+def quick(service: Service) -> dict[tuple[str, str], Quick]:
+    """The two routes that are asked all the time, without what the framework does for each request.
+
+    They are the same functions, and the framework's routes above say in the document what they are.
+    """
+
+    def by(kind: Any, act: Callable[[Service, Any], Awaitable[Any]]) -> Quick:
+        read = TypeAdapter(kind).validate_json
+
+        async def handle(role: str, body: bytes) -> bytes:
+            _check_role(role, "write")
+            return encode(await act(service, read(body)))
+
+        return handle
+
+    return {
+        ("POST", "/v1/recommend"): by(RecommendBody, _recommend),
+        ("POST", "/v1/feedback"): by(FeedbackBody | FeedbackBatch, _feedback),
+    }
+
+
+def _told_feedback(one: FeedbackBody) -> Feedback | Refused:
     try:
         return Feedback(id_bytes(one.impression), one.clicked)
     except Refused as refusal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -108,7 +108,7 @@ class Writes:
 
 def new_id(now: float) -> bytes:
     """An id that cannot be guessed: 48 bits of milliseconds since 1970, then 80 random ones (as UUID version 7)."""
-    noise = bytearray(secrets.token_bytes(10))
+    noise = bytearray(os.urandom(10))
     noise[0] = 0x70 | noise[0] & 0x0F
     noise[2] = 0x80 | noise[2] & 0x3F
     return id_floor(now)[:6] + bytes(noise)
