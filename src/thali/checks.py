@@ -28,7 +28,10 @@ def number(name: str, value: Any, *, low: float, strict: bool = False, high: flo
     )
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} {rule}, got {short(value)}")
-    checked = float(value)
+    try:
+        checked = float(value)
+    except OverflowError:  # a whole number beyond all floats
+        checked = np.inf
     if not isfinite(checked) or checked < low or (strict and checked == low) or checked > high:
         raise ValueError(f"{name} {rule}, got {value!r}")
     return checked

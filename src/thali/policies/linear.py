@@ -302,9 +302,12 @@ class LinearPolicy(Policy):
         learn.accumulate(M, B, gains, clicks, EXAMINED[self.examined], self.sigma**-2, self.positions, factor)
 
     def variant(self, K: int, alpha: float | str | None = None) -> Self:
-        """The same learner with lists of another length and, if given, another α; its states are this one's."""
+        """The same learner with lists of another length and, if given, another α; its states are this one's.
+
+        K may be more than there are items now: of a list that was shown when there were more, it can still learn.
+        """
         other = copy(self)
-        other.K = checks.list_length(self.name, K, len(self.catalog))
+        other.K = checks.integer(f"K of {self.name}", K, low=1)
         if (self.positions != 1.0).any():
             raise TypeError(f"variants need a policy that weighs all positions alike, which {self.name} does not")
         other.positions = np.ones(other.K)

@@ -82,7 +82,7 @@ class Batch:
                 if shown is not None and not (isinstance(operation, Feedback) and shown.answer == "feedback"):
                     changed.add((shown.user, shown.learner))
         if not self.store.shared:  # what is kept in memory is what the store has, and nobody else can change it now
-            for key in looked_at | changed:
+            for key in (looked_at | changed) - self.tastes.keys():  # what this batch has learned is newer
                 kept = self.home.tastes.get(key)
                 if kept is not None:
                     self.tastes[key] = kept
@@ -94,7 +94,7 @@ class Batch:
 
     def _read(self, found: dict[Key, Statistics]) -> None:
         for key, kept in found.items():
-            if key[1] in self.home.learning and kept is not self.home.blank:
+            if kept is not self.home.blank:
                 self.tastes[key] = self.home.blank_taste(key[1]).read(kept, self.topics)
 
     def taste(self, key: Key) -> Taste:
@@ -103,10 +103,11 @@ class Batch:
             self.tastes[key] = self.home.blank_taste(key[1])
         return self.tastes[key]
 
-    def shown(self, id: bytes) -> Impression:
-        """An impression that is kept."""
+    def shown(self, id: bytes, *, expired: bool = False) -> Impression:
+        """An impression that is kept; or expired, if it is still there."""
         shown = self.impressions.get(id)
-        if shown is None or shown.user in self.forgotten or shown.id < self.home.oldest(self.now):
+        too_old = not expired and id < self.home.oldest(self.now)
+        if shown is None or shown.user in self.forgotten or too_old:
             raise Unknown(f"impression {id_text(id)} is not known: it never was, is expired, or its user was forgotten")
         return shown
 
@@ -122,9 +123,9 @@ class Batch:
 
     def feedback(self, told: Feedback) -> Answer:
         """Learn from an answer, once."""
-        shown = self.shown(told.id)
-        clicked = positions(told.clicked, len(shown.items))
         timing_out = told.answer == "time-out"
+        shown = self.shown(told.id, expired=timing_out)  # the time for an answer was over before it expired
+        clicked = positions(told.clicked, len(shown.items))
         if shown.answer is None or (shown.answer == "time-out" and not timing_out):  # an answer, if late
             self.learn(shown, clicked, told.answer)
         elif shown.clicked != clicked and not timing_out:
@@ -144,16 +145,17 @@ class Batch:
     def learn(self, shown: Impression, clicked: list[int] | None, answer: str | None) -> None:
         """Put this answer, or none, in the place of what was learned from an impression."""
         key = shown.user, shown.learner
-        learner = self.home.learning[shown.learner]
+        learner = self.home.learning(shown.learner)
         taste = self.taste(key)
-        if taste.sequence == 0:
-            self.count(shown, users=1.0)
+        users = 1.0 if taste.sequence == 0 else 0.0
         if shown.clicked is not None:
             taste = self._without(taste, learner, shown)
-            self.count(shown, **figures.answered(shown.predicted, shown.clicked, -1.0))
         if clicked is not None:
             taste = taste.learned(learner, Lesson.of(shown, clicked, self.topics))
-            self.count(shown, **figures.answered(shown.predicted, clicked, 1.0))
+        self.count(shown, users=users)  # only now: what fails before leaves no count behind
+        for told, times in ((shown.clicked, -1.0), (clicked, 1.0)):
+            if told is not None:
+                self.count(shown, **figures.answered(shown.predicted, told, times))
         self.tastes[key] = taste
         self.writes.statistics[key] = taste.written(self.topics)
         shown.clicked, shown.answer = clicked, answer

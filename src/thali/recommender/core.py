@@ -114,7 +114,8 @@ class Recommender:
         self.most_K = checks.integer("most_K of Recommender", most_K, low=1, high=1000)
         self.clock = clock
         self.worker = secrets.token_hex(4)
-        self.store = open_store(store) if isinstance(store, str) else store
+        check_names(self.catalog)
+        self._topic_at = {str(name): j for j, name in enumerate(self.catalog.topics)}
         self.tastes = Tastes(checks.integer("cache of Recommender", cache, low=0), self.catalog.d)
         #: Called after each commit with what was added to the counters.
         self.on_counts: Callable[[Counts], None] | None = None
@@ -125,6 +126,7 @@ class Recommender:
         self._digest = content_digest(self.catalog)
         self._blank: Statistics | None = None
         self._blanks: dict[str, Taste] = {}
+        self.store = open_store(store) if isinstance(store, str) else store
         try:
             self._transaction(lambda: self._set_up(new_catalog))
         except BaseException:
@@ -145,7 +147,8 @@ class Recommender:
             sets = [*sets, topics]
         self.topics = Topics(sets)
         known = store.learners()
-        self.learning = {**self.learners.retired(known), **self.learners}
+        self._learning = {**self.learners.retired(known), **self.learners}
+        self._blanks.clear()
         for name, learner in self.learners.items():
             settings = json.loads(json.dumps(learner.settings))
             if name not in known:
@@ -185,15 +188,19 @@ class Recommender:
     def blank_taste(self, learner: str) -> Taste:
         """The same in memory."""
         if learner not in self._blanks:
-            self._blanks[learner] = Taste.blank(self.learning[learner].policy)
+            self._blanks[learner] = Taste.blank(self.learning(learner).policy)
         return self._blanks[learner]
+
+    def learning(self, learner: str) -> Learner:
+        """A learner of the store, whether it runs here or not; in a transaction."""
+        if learner not in self._learning:  # another process has added it since
+            self._learning.update(self.learners.retired(self.store.learners()))
+        return self._learning[learner]
 
     def learner_of(self, user: Any, name: Any) -> Learner | None:
         """A learner by name, or the user's; None where either name cannot be."""
-        if name is not None:
-            return self.learners.get(name)
         try:
-            return self.learners.assigned(self.user_name(user))
+            return self.find_learner(user, name)
         except Refused:
             return None
 
@@ -295,13 +302,13 @@ class Recommender:
         generation = self.store.generation()
         others = generation is None or generation != self._generation
         if others:
-            self._generation = generation
             self.tastes.clear()
             if self.store.meta("id") != self._identity:
                 self._begin_anew()
         if others or self._stale:
             self._apply_changes()
             self._stale = False
+        self._generation = generation  # last: what fails before is tried again the next time
 
     def _begin_anew(self) -> None:
         """Another store has taken the place of this one (a backup was restored)."""
@@ -332,7 +339,7 @@ class Recommender:
             return
         row = np.zeros(self.catalog.d)
         for topic, weight in weights.items():
-            row[self.catalog.topic_index(topic)] = weight
+            row[self._topic_at[str(topic)]] = weight  # as text it comes from the store
         self.catalog.put(item, row)
 
     def weights_of(self, e: int) -> dict[Any, float]:
@@ -426,7 +433,7 @@ class Recommender:
 
     def put_item(self, name: Any, weights: Mapping[Any, float]) -> answers.Item:
         """Add an item, or change its weights by topic. It can be recommended at once; nothing is learned anew."""
-        item: answers.Item = self._one(PutItem(name, dict(weights)))
+        item: answers.Item = self._one(PutItem(name, weights))
         return item
 
     def remove_item(self, name: Any) -> answers.Item:
@@ -436,7 +443,7 @@ class Recommender:
 
     def tidy(self, limit: int = 1000) -> answers.Tidied:
         """Give time-outs and remove impressions that are kept no longer, up to so many of each; again while any are."""
-        tidied: answers.Tidied = self._one(Tidy(checks.integer("limit of tidy", limit, low=1)))
+        tidied: answers.Tidied = self._one(Tidy(limit))
         return tidied
 
     def stats(self, hours: int = 24) -> answers.Statistics:
@@ -460,6 +467,15 @@ class Recommender:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def check_names(catalog: Catalog) -> None:
+    """An error unless the store can keep the names: items as text or whole numbers, topics as text."""
+    for name in catalog.items:
+        if not isinstance(name, str | int) or isinstance(name, bool):
+            raise TypeError(f"items of Recommender's catalogue must be text or whole numbers, got {name!r:.80}")
+    if len(set(map(str, catalog.topics))) < catalog.d:
+        raise ValueError(f"topics of Recommender's catalogue must differ as text, got {catalog.topics!r:.80}")
 
 
 def content_digest(catalog: Catalog) -> str:

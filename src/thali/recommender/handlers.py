@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # Beyond this, α says nothing any more.
 MOST_ALPHA = 1e6
+# In one transaction.
+MOST_TIDIED = 1_000_000
 
 
 def recommend(batch: Batch, asked: Recommend) -> answers.Shown:
@@ -171,7 +173,7 @@ def look_user(batch: Batch, asked: LookUser) -> answers.User:
 def _tastes(batch: Batch, user: str) -> list[tuple[str, LinearPolicy, Taste]]:
     """Learner, policy and taste, where something was learned."""
     return [
-        (name, batch.home.learning[name].policy, batch.home.blank_taste(name).read(kept, batch.topics))
+        (name, batch.home.learning(name).policy, batch.home.blank_taste(name).read(kept, batch.topics))
         for name, kept in batch.store.of_user(user).items()
         if kept.sequence
     ]
@@ -203,7 +205,7 @@ def forget(batch: Batch, asked: Forget) -> answers.Forgotten:
     user = batch.home.user_name(asked.user)
     batch.flush()
     impressions, kept = batch.store.forget(user)
-    if not impressions and not kept:
+    if not impressions and not any(sequence for _, sequence in kept.values()):
         raise Unknown(f"user {user!r} is not known")
     batch.forgotten.add(user)
     for learner, (_, sequence) in kept.items():
@@ -216,6 +218,8 @@ def forget(batch: Batch, asked: Forget) -> answers.Forgotten:
 
 def look_item(batch: Batch, asked: LookItem) -> answers.Item:
     """An item and its weights."""
+    if not isinstance(asked.item, str | int) or isinstance(asked.item, bool):
+        raise Refused("item", f"must be text or a whole number, got {asked.item!r:.80}")
     weights = batch.changed.get(asked.item) if asked.item in batch.changed else _weights(batch, asked.item)
     if weights is None:
         raise Unknown(f"item {asked.item!r:.80} is not in the catalogue")
@@ -233,6 +237,8 @@ def look_items(batch: Batch, asked: LookItems) -> answers.Items:
     offset = checked("offset", checks.integer, asked.offset, low=0)
     limit = checked("limit", checks.integer, asked.limit, low=1, high=1000)
     found = np.flatnonzero(catalog.present).tolist()
+    if not isinstance(asked.contains, str):
+        raise Refused("contains", f"must be text, got {asked.contains!r:.80}")
     if asked.contains:
         text = asked.contains.lower()
         found = [e for e in found if text in str(catalog.items[e]).lower()]
@@ -244,7 +250,12 @@ def look_items(batch: Batch, asked: LookItems) -> answers.Items:
 
 def put_item(batch: Batch, asked: PutItem) -> answers.Item:
     """An item, durable now and to be shown from the next list on."""
-    item = checked("item", checks.text_name, asked.item) if isinstance(asked.item, str) else asked.item
+    if isinstance(asked.item, int):
+        item = checked("item", checks.integer, asked.item, low=-checks.MOST_COUNT, high=checks.MOST_COUNT)
+    else:
+        item = checked("item", checks.text_name, asked.item)
+    if not isinstance(asked.weights, Mapping):
+        raise Refused("weights", f"must be weights by topic, got {asked.weights!r:.80}")
     weights: dict[Any, float] = {}
     topics = set(batch.home.catalog.topics)
     for topic, weight in asked.weights.items():
@@ -271,9 +282,10 @@ def _change(batch: Batch, item: Any, weights: dict[Any, float] | None) -> None:
 
 def tidy(batch: Batch, asked: Tidy) -> answers.Tidied:
     """Time-outs and pruning."""
+    limit = checked("limit", checks.integer, asked.limit, low=1, high=MOST_TIDIED)
     batch.flush()
-    timed_out = _time_out(batch, asked.limit)
-    return answers.Tidied(timed_out, batch.store.prune(batch.home.oldest(batch.now), asked.limit))
+    timed_out = _time_out(batch, limit)
+    return answers.Tidied(timed_out, batch.store.prune(batch.home.oldest(batch.now), limit))
 
 
 def _time_out(batch: Batch, limit: int) -> int:

@@ -14,6 +14,8 @@ from thali.policies.linear import LinearPolicy
 
 # Variants of a learner, with another K or α, that are kept ready.
 VARIANTS = 64
+# So that they can be added up.
+MOST_SHARE = 1e9
 
 
 class Learner:
@@ -50,7 +52,9 @@ class Learners(Mapping[str, Learner]):
         shares = dict.fromkeys(named, 1.0) if shares is None else dict(shares)
         if set(shares) != set(named):
             raise ValueError(f"shares of Recommender must be of {', '.join(named)}, got {', '.join(map(str, shares))}")
-        given = {name: checks.number(f"share of {name}", share, low=0.0) for name, share in shares.items()}
+        given = {
+            name: checks.number(f"share of {name}", share, low=0.0, high=MOST_SHARE) for name, share in shares.items()
+        }
         total = sum(given.values())
         if total <= 0.0:
             raise ValueError(f"shares of Recommender must not all be 0, got {shares}")
@@ -63,6 +67,8 @@ class Learners(Mapping[str, Learner]):
             raise ValueError("policy of Recommender must be policies on one and the same catalogue object")
 
     def __getitem__(self, name: str) -> Learner:
+        if not isinstance(name, str):  # a list, say, of which a dict would say something else
+            raise KeyError(name)
         return self._learners[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -126,4 +132,6 @@ def _servable(name: str, policy: Any) -> LinearPolicy:
         raise ValueError(f"{told} must weigh all positions alike, got {policy.name}")
     if policy.build is not greedy:
         raise ValueError(f"{told} must build its lists greedily, got build={policy.build!r}")
+    if POLICIES.get(type(policy).__name__) is not type(policy):  # its own ways of choosing and learning would be lost
+        raise TypeError(f"{told} must be one of thali's own, got {policy.name}")
     return policy

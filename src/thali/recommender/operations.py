@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -129,7 +129,7 @@ class PutItem:
     """An item with its weights by topic, new or changed."""
 
     item: Any
-    weights: dict[Any, float]
+    weights: Mapping[Any, float]
 
 
 @dataclass(frozen=True, slots=True)
