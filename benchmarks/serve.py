@@ -229,7 +229,8 @@ def main() -> None:
     try:
         catalog, told = movielens(folder)
         rows = [
-            f"{told}; K=10; {CONNECTIONS} connections, {USERS} users; median of {chosen.repeat} runs (lowest to highest).\n"
+            f"{told}; K=10; {CONNECTIONS} connections, {USERS} users; median of {chosen.repeat} runs "
+            "(lowest to highest).\n"
         ]
         rows += ["| | requests/s | p50 ms | p99 ms |", "|---|---|---|---|"]
         for made in (

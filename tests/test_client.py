@@ -41,7 +41,7 @@ def test_a_list_and_its_feedback(service, client):
     service.replies = {("POST", "/v1/recommend"): SHOWN, ("POST", "/v1/feedback"): ANSWER}
     shown = client.recommend("ana", K=np.int64(2), exclude={"z"}, alpha=np.float64(8))
     assert shown == Shown(
-        "i1", "ana", "main", 1.5, 8.0, 0.25,
+        "i1", "ana", "main", 1.5, 0.25,
         (Item(0, "a/b", ("x",), {"x": 0.5}, 0.1, 0.2), Item(1, "c", (), {}, 0.0, 0.0)),
     )  # fmt: skip
     assert client.feedback(shown.id, np.flatnonzero([False, True])) == Answer("i1", (1,), "feedback")

@@ -148,7 +148,7 @@ class Batch:
         learner = self.home.learning(shown.learner)
         taste = self.taste(key)
         users = 1.0 if taste.sequence == 0 else 0.0
-        if shown.clicked is not None:
+        if shown.clicked is not None and shown.sequence is not None:  # else an import has taken its place
             taste = self._without(taste, learner, shown)
         if clicked is not None:
             taste = taste.learned(learner, Lesson.of(shown, clicked, self.topics))

@@ -10,11 +10,13 @@ from time import monotonic
 from typing import Any
 
 from thali.recommender.core import PATIENCE_S, Recommender
-from thali.recommender.operations import Operation
+from thali.recommender.operations import Forget, Operation, Tidy
 from thali.stores import StoreError
 
 # So many operations go into one transaction at most: some 20 ms of work.
 MOST = 64
+# They lock impressions of many people: after others in the same transaction, two processes could wait for each other.
+ALONE = (Forget, Tidy)
 
 
 class Busy(RuntimeError):  # noqa: N818 (what the caller is told)
@@ -60,6 +62,9 @@ class Batcher:
             taken: list[tuple[Sequence[Operation], asyncio.Future[list[Any]]]] = []
             size = 0
             while self._waiting and (not taken or size + len(self._waiting[0][0]) <= MOST):
+                ends = (*taken[-1][0], *self._waiting[0][0]) if taken else ()
+                if any(isinstance(one, ALONE) for one in ends):
+                    break
                 taken.append(self._waiting.popleft())
                 size += len(taken[-1][0])
             if not self._waiting:

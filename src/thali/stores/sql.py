@@ -306,6 +306,13 @@ class SqlStore(ABC):
             )
         )
 
+    def unlearn(self, keys: Iterable[Key]) -> None:
+        """Impressions of these users and learners: what was learned from them is in no statistics any more."""
+        self.execute_many(
+            'UPDATE impressions SET sequence = NULL WHERE "user" = ? AND learner = ? AND sequence IS NOT NULL',
+            sorted(keys),
+        )
+
     def clear(self, table: str) -> None:
         """Remove all rows of one of the tables."""
         self.execute(f"DELETE FROM {table}")

@@ -166,8 +166,9 @@ def import_learned(
     """Put what :func:`export_learned` wrote into a store, by names of topics; how many.
 
     The file is looked through before anything is written. People of whom the store has learned already are an error,
-    unless they are to be replaced. Topics that the store does not know are dropped; of those that the file does not
-    have nothing is known. An empty store takes the file's topics and learners.
+    unless they are to be replaced; feedback on lists that such a person was shown before counts no more. Topics that
+    the store does not know are dropped; of those that the file does not have nothing is known. An empty store takes the
+    file's topics and learners.
     """
     source = Path(path)
     head, _ = _checked(source)
@@ -198,6 +199,7 @@ def import_learned(
             M, B = moved(np.array(line["M"]), np.array(line["B"]), at, topics.d)
             written[line["user"], line["learner"]] = Statistics(topics.now, line["updates"], 1, pack(M, B))
         with transaction(store):
+            store.unlearn(written)
             held = store.statistics(list(written))
             for key, kept in held.items():
                 written[key].sequence = kept.sequence + 1
