@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 try:
     import typer
 except ImportError:  # the commands are part of the lab
-    sys.exit("The command thali needs the extra 'lab': in a clone of thali, pip install '.[lab]'")
+    sys.exit("The command thali needs the extra 'lab' or 'serve': in a clone of thali, pip install '.[lab,serve]'")
 
 from thali.commands import catalog, serve, store  # needs typer too
 
