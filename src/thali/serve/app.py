@@ -20,6 +20,7 @@ from thali.recommender.operations import Tidy
 from thali.serve import pages, routes
 from thali.serve.answering import fail
 from thali.serve.batcher import Batcher, Busy
+from thali.serve.bodies import ONE, SEVERAL
 from thali.serve.gate import App, Gate
 from thali.serve.measures import Log, Measures
 from thali.serve.settings import Settings
@@ -101,6 +102,7 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         lifespan=living,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # it would send callers to whatever Host they named
         default_response_class=Response,
     )
     app.include_router(routes.router)
@@ -109,7 +111,9 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        place = [part for part in first["loc"] if part not in ("body", "query", "path")]
+        place = first["loc"][1:]
+        if place and place[0] in (ONE, SEVERAL):  # kinds of body, not parts of it
+            place = place[1:]
         if first["type"] == "json_invalid":
             return fail(request, 400, f"body must be JSON: {first.get('ctx', {}).get('error', 'it is not')}", "body")
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "body"
@@ -117,7 +121,16 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        return fail(request, error.status_code, str(error.detail), None, dict(error.headers or {}))
+        sentence, field = str(error.detail), None
+        if error.status_code == 400:
+            sentence, field = "body must be JSON in UTF-8, not nested very deeply, its numbers not very long", "body"
+        elif error.status_code == 405:
+            sentence, field = f"method must be one that /docs lists for this path, got {request.method!r:.80}", "method"
+        elif error.status_code == 413:
+            field = "body"
+        elif sentence == "Not Found":
+            sentence, field = "path must be one that /docs lists", "path"
+        return fail(request, error.status_code, sentence, field, dict(error.headers or {}))
 
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:
@@ -140,6 +153,10 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
     @app.exception_handler(Busy)
     async def busy(request: Request, error: Busy) -> Response:
         return fail(request, 503, "too many requests are waiting; nothing was done", None, {"Retry-After": "1"})
+
+    @app.exception_handler(Exception)  # a mistake of ours; the gate hears of it too, and says it to the log
+    async def mistaken(request: Request, error: Exception) -> Response:
+        return fail(request, 500, "something went wrong in the service", None)
 
     return Gate(app, settings, measures, log)
 

@@ -9,8 +9,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
 from time import perf_counter
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import msgspec
+from fastapi import HTTPException
 
 from thali.serve.measures import Log, Measures
 from thali.serve.settings import ROLES, Settings
@@ -23,6 +25,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 #: For everyone, key or not.
 OPEN = ("/healthz", "/readyz", "/openapi.json", "/docs")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+# In no name; and routing would drop a line feed at the end, so that "ana\n" were "ana".
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -30,8 +34,8 @@ HEADERS = (
 )
 
 
-class TooLarge(Exception):  # noqa: N818 (what the caller is told)
-    """A body over the limit."""
+class TooLarge(HTTPException):
+    """A body over the limit; of this class, as FastAPI takes any other error for a body that is not JSON."""
 
 
 class Gate:
@@ -67,8 +71,6 @@ class Gate:
                 await _refuse(answer, request_id.decode(), *refusal)
             else:
                 await self.app(scope, self._limited(receive), answer)
-        except TooLarge:
-            await _refuse(answer, request_id.decode(), 413, self._size_rule(), "body")
         except Exception as error:  # a mistake of ours: said to the log, not to the caller
             self.log("error", request_id=request_id.decode(), path=scope["path"], error=repr(error))
             if status == 0:
@@ -92,6 +94,9 @@ class Gate:
         if self._hosts and _host(headers.get(b"host", b"")) not in self._hosts:
             # Else a page elsewhere could have its name lead here, and speak to us from a person's own browser.
             return 421, "Host must be a name that this service was started with", "Host"
+        path: str = scope["path"]
+        if CONTROL.search(path) or ("\ufffd" in path and not _is_utf8(scope["raw_path"])):
+            return 422, "path must be UTF-8 without control characters, percent-encoded", "path"
         length = headers.get(b"content-length")
         if length is not None and (not length.isdigit() or int(length) > self.settings.limits.body):
             return 413, self._size_rule(), "body"
@@ -100,7 +105,6 @@ class Gate:
         if has_body and kind != b"application/json":
             return 415, f"Content-Type must be application/json, got {kind.decode('latin-1')!r:.80}", "Content-Type"
         role = self._role(headers.get(b"authorization", b""))
-        path: str = scope["path"]
         if role is None and not any(path == free or path.startswith(f"{free}/") for free in OPEN):
             return 401, "Authorization must be 'Bearer KEY' with a key of this service", "Authorization"
         scope["state"]["role"] = role
@@ -129,10 +133,18 @@ class Gate:
             message = await receive()
             left -= len(message.get("body", b""))
             if left < 0:
-                raise TooLarge
+                raise TooLarge(413, self._size_rule())
             return message
 
         return counted
+
+
+def _is_utf8(path: bytes) -> bool:
+    try:
+        unquote_to_bytes(path).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _host(header: bytes) -> bytes:

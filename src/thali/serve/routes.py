@@ -32,7 +32,7 @@ from thali.recommender.operations import (
 )
 from thali.serve.answering import answer
 from thali.serve.batcher import Batcher
-from thali.serve.bodies import FeedbackBatch, FeedbackBody, Id, ItemBody, RecommendBody, SimulationBody
+from thali.serve.bodies import FeedbackBodies, FeedbackBody, Id, ItemBody, RecommendBody, SimulationBody
 from thali.serve.measures import Measures
 from thali.serve.settings import ROLES, Settings
 from thali.serve.simulations import Simulated, Simulations
@@ -141,7 +141,7 @@ async def recommend(request: Request, body: RecommendBody) -> Response:
 
 
 @router.post("/v1/feedback", responses=_told(answers.Answer | Results, 404, 409), tags=["lists"])
-async def feedback(request: Request, body: FeedbackBody | FeedbackBatch) -> Response:
+async def feedback(request: Request, body: FeedbackBodies) -> Response:
     """What was clicked on a list, or on several: learned once and durable when this answers.
 
     Sent again: the same answer, and nothing is learned twice. Different from what was recorded: 409. Unknown, expired
