@@ -25,6 +25,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 #: For everyone, key or not.
 OPEN = ("/healthz", "/readyz", "/openapi.json", "/docs")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+# So much of a path goes into the log: any name that is allowed, and the words around it.
+LOGGED = 512
 # In no name; and routing would drop a line feed at the end, so that "ana\n" were "ana".
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 HEADERS = (
@@ -72,11 +74,12 @@ class Gate:
             else:
                 await self.app(scope, self._limited(receive), answer)
         except Exception as error:  # a mistake of ours: said to the log, not to the caller
-            self.log("error", request_id=request_id.decode(), path=scope["path"], error=repr(error))
+            self.log("error", request_id=request_id.decode(), path=scope["path"][:LOGGED], error=repr(error))
             if status == 0:
                 await _refuse(answer, request_id.decode(), 500, "something went wrong in the service", None)
         finally:
             seconds = perf_counter() - begin
+            path = scope["path"][:LOGGED]
             route = getattr(scope.get("route"), "path", "none")
             self.measures.requests.labels(route, str(status)).observe(seconds)
             if self.settings.log_requests:
@@ -84,7 +87,7 @@ class Gate:
                     "request",
                     request_id=request_id.decode(),
                     method=scope["method"],
-                    path=scope["path"],
+                    path=path,
                     status=status,
                     ms=round(1000 * seconds, 2),
                 )
