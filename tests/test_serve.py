@@ -311,4 +311,6 @@ def test_ids_of_impressions_cannot_be_guessed(client):
     # 74 of the bits are drawn: none is always the same, and no two ids share their last eight bytes.
     drawn = [one.int & ~(0xF << 76) & ~(3 << 62) & (2**80 - 1) for one in ids]
     assert len({one % 2**62 for one in drawn}) == 50
-    assert all(0 < sum(one >> bit & 1 for one in drawn) < 50 for bit in range(80) if bit not in (62, 63, *range(76, 80)))
+    assert all(
+        0 < sum(one >> bit & 1 for one in drawn) < 50 for bit in range(80) if bit not in (62, 63, *range(76, 80))
+    )

@@ -88,7 +88,7 @@ def service(tmp_path_factory):
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory):
     """With keys."""
-    with serving(tmp_path_factory.mktemp("locked"), keys=check_keys([(r, k) for r, k in KEYS.items()], "")) as running:
+    with serving(tmp_path_factory.mktemp("locked"), keys=check_keys(list(KEYS.items()), "")) as running:
         yield running
 
 
@@ -167,7 +167,12 @@ def test_a_page_elsewhere_cannot_post_here(service):
 
 
 def post(*headers: bytes, body: bytes = b"") -> bytes:
-    fixed = (b"POST /v1/recommend HTTP/1.1", b"Host: localhost", b"Content-Type: application/json", b"Connection: close")
+    fixed = (
+        b"POST /v1/recommend HTTP/1.1",
+        b"Host: localhost",
+        b"Content-Type: application/json",
+        b"Connection: close",
+    )
     return b"\r\n".join((*fixed, *headers, b"", body))
 
 
@@ -225,6 +230,12 @@ def test_hostile_bodies(service, body, status, field):
     assert len(reply.body) < 1000
 
 
+def test_of_a_field_that_comes_twice_the_last_counts(service):
+    """As with Python's reader of JSON anywhere: who checks requests before they come here must know."""
+    assert service.ask("POST", "/v1/recommend", b'{"user":"first","user":"last"}').json["user"] == "last"
+    assert service.ask("GET", "/v1/users/first").status == 404
+
+
 def test_a_batch_too_long_is_refused_whole(service):
     with service.client() as client:
         shown = client.recommend("long").id
@@ -273,7 +284,9 @@ def test_one_path_is_one_name(service):
             assert service.ask("GET", path).status == 404, path
         assert 400 <= service.ask("GET", "/v1/users/" + "x" * 60_000).status < 500
         assert 400 <= service.ask("GET", "/v1/users/" + "x" * 500_000).status < 500
-        assert service.send(b"GET /v1/users/\xff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").status == 400
+        assert (
+            service.send(b"GET /v1/users/\xff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").status == 400
+        )
 
 
 def test_the_log_is_one_object_a_line_and_cannot_be_forged(service):
