@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from thali.recommender import Conflict, Refused, Unknown
 from thali.serve.batcher import Busy
+from thali.serve.bodies import ONE, SEVERAL
 from thali.stores import StoreError
 
 encode = msgspec.json.Encoder().encode
@@ -32,7 +33,7 @@ class Problem(NamedTuple):
 
 
 def problem(error: Exception) -> Problem:
-    """What is said of one of the errors in SAID: a sentence that names the field, the rule and what came."""
+    """What is said of an error: a sentence that names the field, the rule and what came; of a mistake of ours, none."""
     if isinstance(error, Refused):
         return Problem(422, str(error), error.field)
     if isinstance(error, Unknown):
@@ -43,23 +44,39 @@ def problem(error: Exception) -> Problem:
         return Problem(503, "the store cannot be used now; nothing was done", headers=LATER)
     if isinstance(error, Busy):
         return Problem(503, "too many requests are waiting; nothing was done", headers=LATER)
-    if isinstance(error, RequestValidationError | ValidationError):
-        return _invalid(error.errors())
-    assert isinstance(error, HTTPException)
-    return Problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
+    if isinstance(error, RequestValidationError):
+        return _invalid(error.errors(), within=1)
+    if isinstance(error, ValidationError):
+        return _invalid(error.errors(), within=0)
+    if isinstance(error, HTTPException):
+        return _refused(error)
+    return Problem(500, "something went wrong in the service")
 
 
-def _invalid(errors: Sequence[Any]) -> Problem:
+def _refused(error: HTTPException) -> Problem:
+    """What the framework refuses, in our words."""
+    sentence, field = str(error.detail), None
+    if error.status_code == 400:
+        sentence, field = "body must be JSON in UTF-8, not nested very deeply, its numbers not very long", "body"
+    elif error.status_code == 405:
+        sentence, field = "method must be one that /docs lists for this path", "method"
+    elif error.status_code == 413:
+        field = "body"
+    elif sentence == "Not Found":
+        sentence, field = "path must be one that /docs lists", "path"
+    return Problem(error.status_code, sentence, field, dict(error.headers or {}))
+
+
+def _invalid(errors: Sequence[Any], within: int) -> Problem:
+    """What pydantic refuses; within: how many parts of the place say only where the body is."""
     first = errors[0]
     if first["type"] == "json_invalid":
         return Problem(400, f"body must be JSON: {first.get('ctx', {}).get('error', 'it is not')}", "body")
-    place = [part for part in first["loc"] if part not in ("body", "query", "path", *KINDS)]
+    place = first["loc"][within:]
+    if place and place[0] in (ONE, SEVERAL):  # kinds of body, not parts of it
+        place = place[1:]
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")[:200] or "body"
     return Problem(422, f"{field} is refused: {first['msg']}", field)
-
-
-# Words by which pydantic says which of several kinds of body it tried.
-KINDS = ("FeedbackBody", "list[FeedbackBody]", "constrained-list")
 
 
 def problem_body(told: Problem, request_id: str) -> bytes:

@@ -106,6 +106,7 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         lifespan=living,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # it would send callers to whatever Host they named
         default_response_class=Response,
     )
     # Their routes, rather than the routers: one step less for every request.
@@ -115,7 +116,7 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         gate.note(error, request.state.request_id)
         return fail(request, error)
 
-    for kind in SAID:
+    for kind in (*SAID, Exception):  # the last for mistakes of ours; the gate hears of them too, and tells the log
         app.add_exception_handler(kind, said)
     gate = Gate(app, settings, measures, log)
     return gate

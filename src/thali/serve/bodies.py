@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from thali.serve.settings import Limits
 
@@ -42,6 +42,17 @@ class FeedbackBody(Body):
 
 #: Several of them.
 FeedbackBatch = Annotated[list[FeedbackBody], Field(max_length=LIMITS.batch)]
+ONE, SEVERAL = "(one)", "(several)"
+
+
+def _how_many(body: Any) -> str:
+    return SEVERAL if isinstance(body, list) else ONE
+
+
+#: One or several; told apart first, so that an error is about what was sent.
+FeedbackBodies = Annotated[
+    Annotated[FeedbackBody, Tag(ONE)] | Annotated[FeedbackBatch, Tag(SEVERAL)], Discriminator(_how_many)
+]
 
 
 class ItemBody(Body):

@@ -10,6 +10,9 @@ from hashlib import sha256
 from itertools import count
 from time import perf_counter
 from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from fastapi import HTTPException
 
 from thali.serve.answering import SAID, Problem, problem, problem_body
 from thali.serve.measures import Log, Measures
@@ -26,6 +29,10 @@ Quick = Callable[[str, bytes], Awaitable[bytes]]
 #: For everyone, key or not.
 OPEN = ("/healthz", "/readyz", "/openapi.json", "/docs")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+# So much of a path goes into the log: any name that is allowed, and the words around it.
+LOGGED = 512
+# In no name; and routing would drop a line feed at the end, so that "ana\n" were "ana".
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -33,8 +40,8 @@ HEADERS = (
 )
 
 
-class TooLarge(Exception):  # noqa: N818 (what the caller is told)
-    """A body over the limit."""
+class TooLarge(HTTPException):
+    """A body over the limit; of this class, as FastAPI takes any other error for a body that is not JSON."""
 
 
 class Gate:
@@ -71,27 +78,28 @@ class Gate:
             refusal = self._refusal(scope, headers)
             if refusal is not None:
                 await _say(answer, request_id.decode(), refusal)
-            elif (route := (scope["method"], scope["path"])) in self.quick:
+            elif (quick := self.quick.get((scope["method"], scope["path"]))) is not None:
                 quick_path = scope["path"]
-                await self._quick(self.quick[route], scope, self._limited(receive), answer)
+                await self._quick(quick, scope, self._limited(receive), answer)
             else:
                 await self.app(scope, self._limited(receive), answer)
-        except TooLarge:
-            await _say(answer, request_id.decode(), self._too_large())
+        except TooLarge as error:
+            await _say(answer, request_id.decode(), problem(error))
         except Exception as error:  # a mistake of ours: said to the log, not to the caller
-            self.log("error", request_id=request_id.decode(), path=scope["path"], error=repr(error))
+            self.log("error", request_id=request_id.decode(), path=scope["path"][:LOGGED], error=repr(error))
             if status == 0:
                 await _say(answer, request_id.decode(), Problem(500, "something went wrong in the service"))
         finally:
             seconds = perf_counter() - begin
-            path = quick_path or getattr(scope.get("route"), "path", "none")
-            self.measures.requests.labels(path, str(status)).observe(seconds)
+            path = scope["path"][:LOGGED]
+            route = quick_path or getattr(scope.get("route"), "path", "none")
+            self.measures.requests.labels(route, str(status)).observe(seconds)
             if self.settings.log_requests:
                 self.log(
                     "request",
                     request_id=request_id.decode(),
                     method=scope["method"],
-                    path=scope["path"],
+                    path=path,
                     status=status,
                     ms=round(1000 * seconds, 2),
                 )
@@ -123,16 +131,18 @@ class Gate:
         if self._hosts and _host(headers.get(b"host", b"")) not in self._hosts:
             # Else a page elsewhere could have its name lead here, and speak to us from a person's own browser.
             return Problem(421, "Host must be a name that this service was started with", "Host")
+        path: str = scope["path"]
+        if CONTROL.search(path) or ("\ufffd" in path and not _is_utf8(scope["raw_path"])):
+            return Problem(422, "path must be UTF-8 without control characters, percent-encoded", "path")
         length = headers.get(b"content-length")
         if length is not None and (not length.isdigit() or int(length) > self.settings.limits.body):
-            return self._too_large()
+            return Problem(413, self._size_rule(), "body")
         has_body = length not in (None, b"0") or b"transfer-encoding" in headers
         kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
         if has_body and kind != b"application/json":
             told = f"Content-Type must be application/json, got {kind.decode('latin-1')!r:.80}"
             return Problem(415, told, "Content-Type")
         role = self._role(headers.get(b"authorization", b""))
-        path: str = scope["path"]
         if role is None and not any(path == free or path.startswith(f"{free}/") for free in OPEN):
             told = "Authorization must be 'Bearer KEY' with a key of this service"
             return Problem(401, told, "Authorization", {"WWW-Authenticate": "Bearer"})
@@ -151,8 +161,8 @@ class Gate:
                 found = role
         return found if scheme.lower() == b"bearer" else None
 
-    def _too_large(self) -> Problem:
-        return Problem(413, f"body must be at most {self.settings.limits.body} bytes", "body")
+    def _size_rule(self) -> str:
+        return f"body must be at most {self.settings.limits.body} bytes"
 
     def _limited(self, receive: Receive) -> Receive:
         left = self.settings.limits.body
@@ -162,10 +172,18 @@ class Gate:
             message = await receive()
             left -= len(message.get("body", b""))
             if left < 0:
-                raise TooLarge
+                raise TooLarge(413, self._size_rule())
             return message
 
         return counted
+
+
+def _is_utf8(path: bytes) -> bool:
+    try:
+        unquote_to_bytes(path).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _host(header: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -74,7 +75,10 @@ class Measures:
 
 
 class Log:
-    """A line of JSON on standard error for each event. Names are JSON strings there, so they cannot forge a line."""
+    """A line of JSON on standard error for each event, in ASCII.
+
+    Names are JSON strings there, so they cannot forge a line, nor tell a terminal what to do.
+    """
 
     def __init__(self) -> None:
         self._encode = msgspec.json.Encoder().encode
@@ -82,5 +86,8 @@ class Log:
 
     def __call__(self, event: str, **fields: Any) -> None:
         """Write it down."""
-        self._stream.write(self._encode({"at": round(time.time(), 3), "event": event, **fields}) + b"\n")
+        line = self._encode({"at": round(time.time(), 3), "event": event, **fields})
+        if not line.isascii():
+            line = json.dumps(json.loads(line)).encode()
+        self._stream.write(line + b"\n")
         self._stream.flush()

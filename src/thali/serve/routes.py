@@ -33,7 +33,7 @@ from thali.recommender.operations import (
 )
 from thali.serve.answering import answer, encode
 from thali.serve.batcher import Batcher
-from thali.serve.bodies import FeedbackBatch, FeedbackBody, Id, ItemBody, RecommendBody, SimulationBody
+from thali.serve.bodies import FeedbackBodies, FeedbackBody, Id, ItemBody, RecommendBody, SimulationBody
 from thali.serve.gate import Quick
 from thali.serve.measures import Measures
 from thali.serve.settings import ROLES, Settings
@@ -150,7 +150,7 @@ async def _recommend(service: Service, body: RecommendBody) -> answers.Shown:
 
 
 @router.post("/v1/feedback", responses=_told(answers.Answer | Results, 404, 409), tags=["lists"])
-async def feedback(request: Request, body: FeedbackBody | FeedbackBatch) -> Response:
+async def feedback(request: Request, body: FeedbackBodies) -> Response:
     """What was clicked on a list, or on several: learned once and durable when this answers.
 
     Sent again: the same answer, and nothing is learned twice. Different from what was recorded: 409. Unknown, expired
@@ -159,7 +159,7 @@ async def feedback(request: Request, body: FeedbackBody | FeedbackBatch) -> Resp
     return answer(await _feedback(_may(request, "write"), body))
 
 
-async def _feedback(service: Service, body: FeedbackBody | FeedbackBatch) -> Any:
+async def _feedback(service: Service, body: FeedbackBody | list[FeedbackBody]) -> Any:
     if isinstance(body, FeedbackBody):
         return await service.batcher.one(Feedback(id_bytes(body.impression), body.clicked))
     asked = [(one, _told_feedback(one)) for one in body]
@@ -185,7 +185,7 @@ def quick(service: Service) -> dict[tuple[str, str], Quick]:
 
     return {
         ("POST", "/v1/recommend"): by(RecommendBody, _recommend),
-        ("POST", "/v1/feedback"): by(FeedbackBody | FeedbackBatch, _feedback),
+        ("POST", "/v1/feedback"): by(FeedbackBodies, _feedback),
     }
 
 

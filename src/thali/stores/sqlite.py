@@ -46,6 +46,7 @@ class SqliteStore(SqlStore):
                 "journal_mode = WAL",
                 "synchronous = FULL",
                 "foreign_keys = ON",
+                "secure_delete = ON",  # a forgotten person is not left in free pages; not every SQLite does it unasked
                 f"wal_autocheckpoint = {LOG_PAGES}",
                 f"cache_size = -{PAGES_KIB}",
                 f"journal_size_limit = {LOG_PAGES * PAGE_BYTES}",
