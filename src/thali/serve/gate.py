@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
 from itertools import count
 from time import perf_counter
+from traceback import format_exception
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -85,10 +86,10 @@ class Gate:
                 await self.app(scope, self._limited(receive), answer)
         except TooLarge as error:
             await _say(answer, request_id.decode(), problem(error))
-        except Exception as error:  # a mistake of ours: said to the log, not to the caller
-            self.log("error", request_id=request_id.decode(), path=scope["path"][:LOGGED], error=repr(error))
-            if status == 0:
-                await _say(answer, request_id.decode(), Problem(500, "something went wrong in the service"))
+        except Exception as error:  # a mistake of ours
+            if status == 0:  # else the framework has answered, and what went wrong is in the log
+                self.note(error, request_id.decode())
+                await _say(answer, request_id.decode(), problem(error))
         finally:
             seconds = perf_counter() - begin
             path = scope["path"][:LOGGED]
@@ -121,10 +122,12 @@ class Gate:
             await _send(send, 200, told)
 
     def note(self, error: Exception, request_id: str) -> None:
-        """Count and log an error of the store."""
+        """Log an error of the store, and count it; and a mistake of ours, of which the caller hears nothing more."""
         if isinstance(error, StoreError):
             self.measures.store_errors.inc()
             self.log("store-error", request_id=request_id, error=str(error))
+        elif not isinstance(error, SAID):
+            self.log("error", request_id=request_id, error="".join(format_exception(error))[-4000:])
 
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Problem | None:
         """Why this request is not let in."""
