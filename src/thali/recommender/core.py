@@ -272,6 +272,8 @@ class Recommender:
             for key, taste in batch.tastes.items():
                 if key[0] not in batch.forgotten:
                     self.tastes.keep(key, taste)
+        if batch.forgotten:
+            self.store.scrub()
         self._stale = self._stale or bool(batch.changed)
         if self.on_counts is not None:
             self.on_counts(batch.counted)

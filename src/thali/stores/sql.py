@@ -313,6 +313,9 @@ class SqlStore(ABC):
             sorted(keys),
         )
 
+    def scrub(self) -> None:
+        """After a commit: leave no trace of what was removed where the store can, beside its tables."""
+
     def clear(self, table: str) -> None:
         """Remove all rows of one of the tables."""
         self.execute(f"DELETE FROM {table}")

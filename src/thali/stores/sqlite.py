@@ -90,6 +90,11 @@ class SqliteStore(SqlStore):
         """Another connection."""
         return SqliteStore(self.path)
 
+    def scrub(self) -> None:
+        """Empty the log, in which names that were removed still are."""
+        with suppress(StoreError):  # who reads now keeps it: it will be emptied with the next
+            self.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def maintained_elsewhere(self) -> None:
         """Leave it to another connection's :meth:`maintain` to write the log back, off the road of a commit."""
         self.execute("PRAGMA wal_autocheckpoint = 0")
