@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -74,7 +75,10 @@ class Measures:
 
 
 class Log:
-    """A line of JSON on standard error for each event. Names are JSON strings there, so they cannot forge a line."""
+    """A line of JSON on standard error for each event. Names are JSON strings there, so they cannot forge a line.
+
+    Lines that cannot be written, as on a full disk, are lost: who wants a list is not told of it.
+    """
 
     def __init__(self) -> None:
         self._encode = msgspec.json.Encoder().encode
@@ -82,5 +86,7 @@ class Log:
 
     def __call__(self, event: str, **fields: Any) -> None:
         """Write it down."""
-        self._stream.write(self._encode({"at": round(time.time(), 3), "event": event, **fields}) + b"\n")
-        self._stream.flush()
+        line = self._encode({"at": round(time.time(), 3), "event": event, **fields}) + b"\n"
+        with suppress(OSError):
+            self._stream.write(line)
+            self._stream.flush()
