@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from time import time
+from time import time, time_ns
 from typing import Annotated, Any
 
 import msgspec
@@ -305,6 +305,8 @@ async def healthz() -> Response:
 async def readyz(request: Request) -> Response:
     """Whether the store can be used."""
     service: Service = request.app.state.service
-    # Only who writes learns that a disk is full; PostgreSQL refuses to begin where it cannot be written.
-    await service.batcher.perform(() if service.recommender.store.shared else (Mark("asked_at", f"{time():.0f}"),))
+    # Only who writes learns that a disk is full, and SQLite does not write what is there already. PostgreSQL refuses to
+    # begin where it cannot be written.
+    asked = () if service.recommender.store.shared else (Mark("asked_at", str(time_ns())),)
+    await service.batcher.perform(asked)
     return answer(Status("ok"))
