@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +42,8 @@ class Person(threading.Thread):
         """What happened how often: "shown", "answered", "undone", "uncertain", …"""
         self.error: BaseException | None = None
         self.ended = threading.Event()
+        self.on_reply: Callable[[], None] | None = None
+        """Called once, the moment that the next list or answer is acknowledged."""
         self._basket: list[tuple[Known, Clicked]] = []
 
     def run(self) -> None:
@@ -62,6 +64,7 @@ class Person(threading.Thread):
         if self.rng.random() < 0.5:
             self.settle(2)
         shown = self.client.recommend(self.rng.choice(USERS))
+        self._replied()
         known = self.log[shown.id] = Known(shown)
         self.counts["shown"] += 1
         fate = self.rng.random()
@@ -105,7 +108,13 @@ class Person(threading.Thread):
         for (known, clicked), reply in zip(basket, replies, strict=True):
             self._acknowledged(known, clicked, reply)
 
+    def _replied(self) -> None:
+        if (call := self.on_reply) is not None:
+            self.on_reply = None
+            call()
+
     def _acknowledged(self, known: Known, clicked: Clicked, reply: Any) -> None:
+        self._replied()
         assert reply == Answer(known.shown.id, clicked, None if clicked is None else "feedback"), reply
         known.clicked, known.uncertain = clicked, []
         self.counts["undone" if clicked is None else "answered"] += 1

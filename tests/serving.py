@@ -90,19 +90,26 @@ class Service:
                 assert time.monotonic() < until, f"the service is not ready after {seconds:g} s:\n{self.tail()}"
                 time.sleep(0.02)
 
-    def kill(self) -> None:
-        """A crash, of all its processes at once."""
-        assert self._process is not None
+    def strike(self) -> None:
+        """A crash, of all its processes at once; from any thread."""
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(STOP_S)
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """The same, once more if need be, and its end."""
+        self.strike()
+        self.wait_end()
         self._process = None
+
+    def wait_end(self) -> int:
+        """Until it has ended: its status."""
+        assert self._process is not None
+        return self._process.wait(STOP_S)
 
     def stop(self) -> None:
         """Ask it to end, as systemd does; it must, and well."""
-        assert self._process is not None
-        self._process.terminate()
-        status = self._process.wait(STOP_S)
+        os.kill(self.pid, signal.SIGTERM)
+        status = self.wait_end()
         self._process = None
         assert status == 0, f"the service ended with {status}:\n{self.tail()}"
 

@@ -25,9 +25,12 @@ def test_sqlite_and_the_service_killed_again_and_again(tmp_path):
     rng = random.Random(6)
     with Service(tmp_path) as service:
         with crowd(service) as people:
-            for _ in range(KILLS):
+            for kill in range(KILLS):
                 progress(people)
                 time.sleep(rng.uniform(0.0, 0.7))
+                if kill % 2:  # the moment that somebody was told that it is durable, else any
+                    rng.choice(people).on_reply = service.strike
+                    service.wait_end()
                 service.kill()
                 service.start()
             progress(people, 50)
