@@ -8,7 +8,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
+from ports import free_port
 
 START_S = 20.0
 SETTINGS = {
@@ -39,9 +39,7 @@ class PostgresServer:
         self._data, self._log = self.folder / "data", self.folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         try:
             self._bin = self._programs()
             self._make()

@@ -237,3 +237,10 @@ def test_a_list_as_shown_comes_back_to_the_last_bit(sizes, random):
     assert len(packed) == 18 * K + 10 * n
     for one, other in zip(unpack_shown(packed, K), before, strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
+
+
+def test_a_commit_to_sqlite_waits_for_the_disk(tmp_path):
+    """A process that is killed does not show it, as the system still has what was written; a power cut would."""
+    with opened(f"sqlite:///{tmp_path / 'taste.db'}") as store:
+        assert store.execute("PRAGMA synchronous") == [(2,)]
+        assert store.execute("PRAGMA journal_mode") == [("wal",)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -86,6 +88,8 @@ def serve(
         "timeout_graceful_shutdown": 10,
     }
     typer.echo(f"thali serves {catalog} on http://{host}:{port}, the API at /docs; Ctrl-C stops it.", err=True)
+    # uvicorn finishes what it has begun, and then sends itself the signal again: to be stopped is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if workers == 1:
         uvicorn.run(create_app(settings), lifespan="on", **options)  # type: ignore[arg-type]
         return

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -77,7 +78,8 @@ class Measures:
 class Log:
     """A line of JSON on standard error for each event, in ASCII.
 
-    Names are JSON strings there, so they cannot forge a line, nor tell a terminal what to do.
+    Names are JSON strings there, so they cannot forge a line, nor tell a terminal what to do. Lines that cannot be
+    written, as on a full disk, are lost: who wants a list is not told of it.
     """
 
     def __init__(self) -> None:
@@ -89,5 +91,6 @@ class Log:
         line = self._encode({"at": round(time.time(), 3), "event": event, **fields})
         if not line.isascii():
             line = json.dumps(json.loads(line)).encode()
-        self._stream.write(line + b"\n")
-        self._stream.flush()
+        with suppress(OSError):
+            self._stream.write(line + b"\n")
+            self._stream.flush()

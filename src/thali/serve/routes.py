@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from time import time
+from time import time, time_ns
 from typing import Annotated, Any
 
 import msgspec
@@ -24,6 +24,7 @@ from thali.recommender.operations import (
     LookItem,
     LookItems,
     LookUser,
+    Mark,
     PutItem,
     Recommend,
     RemoveItem,
@@ -334,5 +335,8 @@ async def healthz() -> Response:
 async def readyz(request: Request) -> Response:
     """Whether the store can be used."""
     service: Service = request.app.state.service
-    await service.batcher.perform(())
+    # Only who writes learns that a disk is full, and SQLite does not write what is there already. PostgreSQL refuses to
+    # begin where it cannot be written.
+    asked = () if service.recommender.store.shared else (Mark("asked_at", str(time_ns())),)
+    await service.batcher.perform(asked)
     return answer(Status("ok"))

@@ -1,0 +1,229 @@
+"""People who use the service from several threads, each with a log of its own, whatever happens to the service."""
+
+import random
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from serving import SIGMA, TOPICS, K, Service
+
+import thali
+from thali.client import Answer, Conflict, Shown, Unavailable
+
+Clicked = tuple[int, ...] | None
+USERS = ("ana", "bob", "eve")
+
+
+@dataclass
+class Known:
+    """An impression that was acknowledged, and what was of its answers."""
+
+    shown: Shown
+    clicked: Clicked = None
+    uncertain: list[Clicked] = field(default_factory=list)
+    """At most one: what was sent last, where no reply came."""
+
+
+class Person(threading.Thread):
+    """Asks for lists and answers them, some twice, some in batches, some taken back; goes on after every failure."""
+
+    def __init__(self, service: Service, seed: int, *, retries: int) -> None:
+        super().__init__(name=f"person {seed}")
+        self.rng = random.Random(seed)
+        self.client = service.client(retries=retries)
+        self.log: dict[str, Known] = {}
+        self.counts: Counter[str] = Counter()
+        """What happened how often: "shown", "answered", "undone", "uncertain", …"""
+        self.error: BaseException | None = None
+        self.ended = threading.Event()
+        self.on_reply: Callable[[], None] | None = None
+        """Called once, the moment that the next list or answer is acknowledged."""
+        self._basket: list[tuple[Known, Clicked]] = []
+
+    def run(self) -> None:
+        try:
+            while not self.ended.is_set():
+                try:
+                    self.act()
+                except Unavailable as error:
+                    self.counts[f"status {error.status}"] += 1
+                    self.ended.wait(0.02)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.client.close()
+
+    def act(self) -> None:
+        """A list, and what becomes of it."""
+        if self.rng.random() < 0.5:
+            self.settle(2)
+        shown = self.client.recommend(self.rng.choice(USERS))
+        self._replied()
+        known = self.log[shown.id] = Known(shown)
+        self.counts["shown"] += 1
+        fate = self.rng.random()
+        if fate < 0.1:
+            return  # nobody answers
+        if fate < 0.4:
+            self._basket.append((known, self.clicks()))
+            if len(self._basket) >= 6:
+                basket, self._basket = self._basket, []
+                self.send_many(basket)
+            return
+        clicked = self.clicks()
+        self.send(known, clicked)
+        if fate < 0.55:
+            self.send(known, clicked)  # again
+        elif fate < 0.6:
+            with pytest.raises(Conflict):
+                self.client.feedback(shown.id, [k for k in range(K) if k not in clicked])
+            self.counts["conflicts"] += 1
+        elif fate < 0.7:
+            self.send(known, None)
+            if fate < 0.65:
+                self.send(known, self.clicks())
+
+    def clicks(self) -> tuple[int, ...]:
+        """None, one, or now and then several."""
+        count = self.rng.choice((0, 0, 1, 1, 1, 1, 2))
+        return tuple(sorted(self.rng.sample(range(K), count)))
+
+    def send(self, known: Known, clicked: Clicked) -> None:
+        """Feedback, or None to take it back."""
+        known.uncertain = [clicked]
+        call = self.client.undo if clicked is None else lambda id: self.client.feedback(id, clicked)
+        self._acknowledged(known, clicked, call(known.shown.id))
+
+    def send_many(self, basket: Sequence[tuple[Known, Clicked]]) -> None:
+        """Feedbacks in one request."""
+        for known, clicked in basket:
+            known.uncertain = [clicked]
+        replies = self.client.feedback_many([(known.shown.id, clicked or ()) for known, clicked in basket])
+        for (known, clicked), reply in zip(basket, replies, strict=True):
+            self._acknowledged(known, clicked, reply)
+
+    def _replied(self) -> None:
+        if (call := self.on_reply) is not None:
+            self.on_reply = None
+            call()
+
+    def _acknowledged(self, known: Known, clicked: Clicked, reply: Any) -> None:
+        self._replied()
+        assert reply == Answer(known.shown.id, clicked, None if clicked is None else "feedback"), reply
+        known.clicked, known.uncertain = clicked, []
+        self.counts["undone" if clicked is None else "answered"] += 1
+
+    def settle(self, most: int = 1_000_000) -> None:
+        """See what became of what had no reply, and send it again."""
+        unsettled = [known for known in list(self.log.values())[-500:] if known.uncertain]
+        for known in unsettled[:most]:
+            found, clicked = self.client.impression(known.shown.id).clicked, known.uncertain[0]
+            assert found in (known.clicked, clicked), f"{known} is {found}"
+            self.counts["uncertain, done" if found == clicked else "uncertain, not done"] += 1
+            self.send(known, clicked)
+
+
+@contextmanager
+def crowd(service: Service, *, retries: Sequence[int] = (0, 0, 0, 5)) -> Iterator[list[Person]]:
+    """People at work; their errors are raised at the end."""
+    people = [Person(service, seed, retries=count) for seed, count in enumerate(retries)]
+    for person in people:
+        person.start()
+    try:
+        yield people
+    finally:
+        for person in people:
+            person.ended.set()
+        for person in people:
+            person.join(60)
+    for person in people:
+        if person.error is not None:
+            raise person.error
+
+
+def progress(people: Sequence[Person], answers: int = 10, seconds: float = 30.0) -> None:
+    """Wait until so many answers more were acknowledged."""
+
+    def answered() -> int:
+        return sum(person.counts["answered"] for person in people)
+
+    enough, until = answered() + answers, time.monotonic() + seconds
+    while answered() < enough:
+        assert time.monotonic() < until, f"no {answers} answers in {seconds:g} s, but {[p.counts for p in people]}"
+        assert all(person.is_alive() for person in people), [person.error for person in people]
+        time.sleep(0.005)
+
+
+def verify(service: Service, people: Sequence[Person]) -> Counter[str]:
+    """All that was acknowledged is there, once; what was not is there or not, and never in part.
+
+    Before what is uncertain is sent again, and after. Returns what happened how often.
+    """
+    with service.client() as client:
+        agree(client, people)
+        for person in people:
+            with service.client() as person.client:
+                person.settle()
+        assert not any(known.uncertain for person in people for known in person.log.values())
+        agree(client, people)
+    return sum((person.counts for person in people), Counter())
+
+
+def agree(client: thali.Client, people: Sequence[Person]) -> None:
+    """The service against the logs of people, and against a plain recomputation."""
+    log = {id: known for person in people for id, known in person.log.items()}
+    exports = {user: client.export(user) for user in USERS}
+    kept = {seen["impression"]: seen for export in exports.values() for seen in export["impressions"]}
+    assert len(kept) == sum(len(export["impressions"]) for export in exports.values())
+    lost = [id for id in log if id not in kept]
+    assert not lost, f"{len(lost)} of {len(log)} acknowledged impressions are lost, as {log[lost[0]]}"
+    for id, seen in kept.items():
+        known, found = log.get(id), seen["clicked"] if seen["clicked"] is None else tuple(seen["clicked"])
+        if known is None:
+            assert found is None, f"an impression that nobody saw has an answer: {seen}"
+            continue
+        assert found in (known.clicked, *known.uncertain), f"{found} is recorded for {known}"
+        assert seen["answer"] == (None if found is None else "feedback")
+        for item, shown in zip(seen["items"], known.shown.items, strict=True):
+            assert (item["item"], item["gains"]) == (shown.item, shown.gains)
+    for export in exports.values():
+        recomputed(export)
+    counted, answered = client.stats()["learners"]["default"], [s for s in kept.values() if s["clicked"] is not None]
+    assert {name: counted[name] for name in ("users", "impressions", "answered", "clicked")} == {
+        "users": len(USERS),
+        "impressions": len(kept),
+        "answered": len(answered),
+        "clicked": sum(bool(seen["clicked"]) for seen in answered),
+    }
+    bins: dict[int, int] = defaultdict(int)
+    for seen in answered:
+        bins[min(int(seen["click_probability"] * 10), 9)] += 1
+    assert {round(10 * one["above"]): one["answered"] for one in counted["calibration"]} == bins
+
+
+def recomputed(export: dict[str, Any]) -> None:
+    """M and B of Algorithm 1 from the log, by a plain loop, and as many updates as there are answers."""
+    M, B, updates = np.eye(len(TOPICS)), np.zeros(len(TOPICS)), 0
+    for seen in export["impressions"]:
+        if seen["clicked"] is None:
+            continue
+        updates += 1
+        for k, item in enumerate(seen["items"]):
+            x = np.array([item["gains"].get(topic, 0.0) for topic in TOPICS])
+            M += SIGMA**-2 * np.outer(x, x)
+            B += x * (k in seen["clicked"])
+            if k in seen["clicked"]:
+                break  # what is below the first click was not examined
+    learned = export["learners"]["default"]
+    assert learned["updates"] == updates, f"{export['user']} learned {learned['updates']} times from {updates} answers"
+    assert learned["topics"] == list(TOPICS)
+    for name, plain in (("M", M), ("B", B)):
+        np.testing.assert_allclose(
+            learned[name], plain, rtol=1e-9, atol=1e-9 * np.abs(plain).max(), err_msg=f"{name} of {export['user']}"
+        )
