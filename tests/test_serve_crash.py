@@ -41,7 +41,7 @@ def test_sqlite_and_the_service_killed_again_and_again(tmp_path):
         service.start()
         with service.client() as client:
             agree(client, people)
-    assert counts["uncertain, not done"] > KILLS / 2, "it was killed while nobody used it"
+    assert counts["uncertain, done"] + counts["uncertain, not done"] > KILLS / 2, "it was killed while nobody used it"
 
 
 def test_postgres_crashes_and_is_back_under_load(tmp_path, postgres):
