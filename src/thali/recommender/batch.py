@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from thali import checks
@@ -173,11 +174,10 @@ class Batch:
             self.flush()
             others = [other for other in self.store.learned(shown.user, shown.learner) if other.id != shown.id]
             if len(others) == taste.updates - 1:
-                anew = self.home.blank_taste(shown.learner)
-                for other in others:
-                    assert other.clicked is not None
-                    anew = anew.learned(learner, Lesson.of(other, other.clicked, self.topics))
-                return Taste(anew.state, taste.sequence + 1)
+                lessons = [Lesson.of(other, other.clicked or [], self.topics) for other in others]
+                return replace(
+                    self.home.blank_taste(shown.learner).learned(learner, *lessons), sequence=taste.sequence + 1
+                )
         return taste.learned(learner, Lesson.of(shown, shown.clicked, self.topics), times=-1)
 
     def flush(self) -> None:

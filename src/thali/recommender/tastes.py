@@ -51,11 +51,12 @@ class Taste:
         arrays = self.state.arrays
         return Statistics(topics.now, self.updates, self.sequence, pack(arrays["M"][0], arrays["B"][0]))
 
-    def learned(self, learner: Learner, lesson: Lesson, *, times: int = 1) -> Taste:
-        """With a lesson more; or with times=-1 less, up to rounding."""
+    def learned(self, learner: Learner, *lessons: Lesson, times: int = 1) -> Taste:
+        """With lessons more, one after another; or with times=-1 less, up to rounding."""
         M, B = self.state.arrays["M"].copy(), self.state.arrays["B"].copy()
-        learner.variant(lesson.clicks.shape[1], None).add(M, B, lesson.clicks, lesson.gains, times=float(times))
-        return self.of(M, B, self.updates + times, self.sequence + 1)
+        for lesson in lessons:
+            learner.variant(lesson.clicks.shape[1], None).add(M, B, lesson.clicks, lesson.gains, times=float(times))
+        return self.of(M, B, self.updates + times * len(lessons), self.sequence + 1)
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ class Batcher:
         self.recommender = recommender
         self._waiting: deque[tuple[Sequence[Operation], asyncio.Future[list[Any]]]] = deque()
         self._most_waiting, self._done = waiting, done
-        self._wake = asyncio.Event()
+        self._busy, self._wake = False, asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="thali-store")
         self._task = asyncio.create_task(self._run())
 
@@ -69,7 +69,7 @@ class Batcher:
                 size += len(taken[-1][0])
             if not self._waiting:
                 self._wake.clear()
-            begin = monotonic()
+            self._busy, begin = True, monotonic()
             operations = [operation for part, _ in taken for operation in part]
             try:
                 outcomes = await self._transaction(operations)
@@ -83,6 +83,7 @@ class Batcher:
                     if not future.done():  # else its caller has gone; what it asked for is done all the same
                         future.set_result(outcomes[at : at + len(part)])
                     at += len(part)
+            self._busy = False
             self._done(size, monotonic() - begin)
 
     async def _transaction(self, operations: Sequence[Operation]) -> list[Any]:
@@ -105,7 +106,7 @@ class Batcher:
 
     async def close(self) -> None:
         """Let what waits be done, then stop."""
-        while self._waiting:
+        while self._waiting or self._busy:
             await asyncio.sleep(0.01)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
