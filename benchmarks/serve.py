@@ -127,6 +127,7 @@ def main_rows(folder: Path, catalog: Path, repeat: int, seconds: float) -> list[
             add("trivial handler (`/healthz`), as fast as it can", Trivial(routes))
             most = add("recommend, as fast as it can", Recommend(routes, rng, users=USERS)).rate
             half = most / 2 if number == 0 else half
+            add("recommend at 750/s", Recommend(routes, rng, users=USERS), 750.0)
             add(f"recommend at half of that, {half:,.0f}/s", Recommend(routes, rng, users=USERS), half)
             shown = Recommend(routes, rng, users=USERS, count=round(4000 * (seconds + 1)))
             measure(serving.url, shown, connections=CONNECTIONS, seconds=600)

@@ -27,7 +27,8 @@ from reference import PlainLinear
 from thali.randomness import streams
 from thali.recommender import Conflict, Recommender, Refused, Unknown
 from thali.recommender import batch as batches
-from thali.recommender.operations import Feedback, Tidy, id_bytes
+from thali.recommender.handlers import LAG_S
+from thali.recommender.operations import Feedback, TimeOut, id_bytes
 
 DAY = 86_400.0
 fresh = count()
@@ -287,7 +288,7 @@ def test_a_time_out_is_no_click_once_and_an_answer_that_comes_later_corrects_it(
     twins.feedback(theirs[2], [2])
     clock.tick(59.0)
     assert twins.tidy().timed_out == 0
-    clock.tick(2.0)
+    clock.tick(2.0 + LAG_S)
     assert twins.tidy(limit=2).timed_out == 2
     assert [twins.tidy(limit=2).timed_out for _ in range(3)] == [1, 0, 0]
     assert [(seen.clicked, seen.answer) for seen in map(twins.impression, mine)] == [([], "time-out")] * 3
@@ -305,10 +306,10 @@ def test_a_time_out_is_no_click_once_and_an_answer_that_comes_later_corrects_it(
 
 def test_a_time_out_that_was_undone_stays_undone(twins, clock):
     mine = show(twins, "ana", "one", 2)
-    clock.tick(61.0)
+    clock.tick(61.0 + LAG_S)
     assert twins.tidy().timed_out == 2
     twins.undo(mine[0])
-    clock.tick(61.0)
+    clock.tick(61.0 + LAG_S)
     assert twins.tidy().timed_out == 0
     assert [seen.answer for seen in map(twins.impression, mine)] == [None, "time-out"]
     assert learned(twins, "ana", "one")[0] == 1
@@ -331,9 +332,9 @@ def test_feedback_and_tidying_in_one_transaction_are_both_learned(twins, clock):
     for at, clicked in enumerate(([0], [1], [2], [])):
         twins.feedback(theirs[at], clicked)
     twins.feedback(mine[0], [0])  # so that the taste is in memory
-    clock.tick(61.0)
+    clock.tick(61.0 + LAG_S)
     told = [Feedback(id_bytes(mine[1]), [1]), Feedback(id_bytes(mine[2]), [2])]
-    assert twins.perform([*told, Tidy(100)])[-1].timed_out == 1
+    assert twins.perform([*told, TimeOut(100)])[-1] == 1
     assert_same(learned(twins, "ana", "one"), learned(twins, "ana", "twin"))
 
 

@@ -23,9 +23,10 @@ from storing import transaction
 
 import thali
 from thali.lists import greedy
-from thali.recommender import Recommender, Refused, Unknown
-from thali.recommender.operations import Feedback, PutItem, Recommend, id_bytes
+from thali.recommender import Recommender, Refused, Unknown, answers
+from thali.recommender.operations import Feedback, Look, PutItem, Recommend, id_bytes
 from thali.stores import StoreError, open_store
+from thali.stores.records import Unusable
 
 
 @pytest.fixture
@@ -407,3 +408,19 @@ def test_settings_that_cannot_be_are_refused_before_a_store_is_made(tmp_path, se
     with pytest.raises((TypeError, ValueError), match=f"^{told} must"):
         Recommender(thali.CascadeLSB(catalog, K=1), f"sqlite:///{tmp_path / 'taste.db'}", **settings)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_process_with_the_old_catalogue_serves_all_but_those_it_cannot_read(store_url):
+    with recommender(store_url) as old:
+        shown = old.recommend("bob")
+        with recommender(store_url, films(topics=[*TOPICS, "opera"])) as new:
+            new.feedback(new.recommend("ana").id, [0])
+            late = new.recommend("carl").id
+            outcomes = old.perform([Recommend("ana"), Recommend("bob"), Look(id_bytes(late))])
+            assert [type(outcome) for outcome in outcomes] == [Unusable, answers.Shown, Unusable]
+            assert old.feedback(shown.id, [1]).clicked == [1]
+            assert new.user("bob").learners["default"].updates == 1
+            with pytest.raises(Unusable, match="another catalogue has taken the place"):
+                old.put_item("lost", {"crime": 0.1})
+            with pytest.raises(Unusable, match="another catalogue has taken the place"):
+                old.remove_item("film 1")

@@ -9,7 +9,7 @@ from storing import opened
 
 import thali
 from thali.recommender.replay import replay
-from thali.stores import open_store
+from thali.stores import StoreError, open_store
 from thali.stores.sql import KEYS, TABLES
 from thali.stores.transfer import PAGE, backup, export_learned, import_learned, restore, transaction
 
@@ -78,6 +78,19 @@ def test_a_restore_is_seen_by_who_uses_the_store(store_url, tmp_path):
         assert {item.item for item in home.items(limit=1000).items} == there
         assert home.items(contains="new/one").items[0].weights == {"comedy": 0.5}
         assert_same(learned(home, "u1"), before)
+
+
+def test_a_restored_store_that_does_not_fit_is_not_used(store_url, tmp_path):
+    with recommender(f"sqlite:///{tmp_path}/far.db", policy=thali.LSBGreedy) as far:
+        far.feedback(far.recommend("ana").id, [0])
+    with opened(f"sqlite:///{tmp_path}/far.db") as store:
+        backup(store, tmp_path / "b.db")
+    with recommender(store_url) as home, opened(store_url) as other:
+        home.feedback(home.recommend("ana").id, [0])
+        restore(tmp_path / "b.db", other, replace=True)
+        for _ in range(2):  # and not the second time either
+            with pytest.raises(StoreError, match="does not fit: learner 'default' must be as the store knows it"):
+                home.recommend("ana")
 
 
 def test_what_is_no_backup_is_refused_and_changes_nothing(store_url, tmp_path):
@@ -191,6 +204,33 @@ def test_a_replay_learns_what_the_library_learns_once_and_goes_on_where_it_stopp
         for user in range(5):
             assert_same(learned(home, f"u{user}"), (state.updates[user], state.M[user], state.B[user]))
             assert home.user(f"u{user}").impressions == 120
+
+
+def test_of_a_log_that_has_grown_only_what_is_new_is_learned(store_url, tmp_path):
+    with recommender(store_url) as home:
+        log_of(home, tmp_path / "log.jsonl", 20)
+        first = (tmp_path / "log.jsonl").read_text()
+        (tmp_path / "log.jsonl").write_text(first.rstrip("\n"))
+        assert replay(home, tmp_path / "log.jsonl") == (20, 0)
+        (tmp_path / "log.jsonl").write_text(first + json.dumps({"user": "u0", "items": ["film 1"], "clicked": [0]}))
+        assert replay(home, tmp_path / "log.jsonl") == (1, 20)
+        assert home.user("u0").impressions == 5
+        assert len(home.words("replay:")) == 1
+
+
+def test_two_replays_at_once_learn_nothing_twice(store_url, tmp_path):
+    with recommender(store_url) as home, recommender(store_url) as other:
+        log_of(home, tmp_path / "log.jsonl", 600)
+        passed = []
+
+        def interrupt(lines):
+            if not passed:
+                passed.append(replay(other, tmp_path / "log.jsonl"))
+
+        with pytest.raises(thali.recommender.Conflict, match="another process"):
+            replay(home, tmp_path / "log.jsonl", interrupt)
+        assert passed == [(350, 250)]
+        assert sum(home.user(f"u{user}").impressions for user in range(5)) == 600
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def serve(
         cache_mb=cache_mb,
         new_catalog=new_catalog,
         keys=() if keys is None else read_keys(keys),
-        hosts=LOOPBACK if keys is None else (),
+        hosts=(*LOOPBACK, host) if keys is None else (),
         log_requests=log_requests,
     )
     open_store(store).close()  # so that a wrong url is said before anything is loaded
@@ -85,6 +85,7 @@ def serve(
         "access_log": False,
         "server_header": False,
         "proxy_headers": False,
+        "limit_concurrency": 10_000,
         "timeout_graceful_shutdown": 10,
     }
     typer.echo(f"thali serves {catalog} on http://{host}:{port}, the API at /docs; Ctrl-C stops it.", err=True)

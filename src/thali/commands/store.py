@@ -106,17 +106,20 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
     from thali.catalog_file import load_catalog
     from thali.policies import POLICIES
     from thali.recommender import Recommender
-    from thali.recommender.core import DAY_S
+    from thali.recommender.core import DAY_S, content_digest
     from thali.stores.transfer import transaction
 
     running: dict[str, dict[str, Any]] = {}
     with _open(url, new=True) as opened, transaction(opened):
         opened.migrate()
         running = json.loads(opened.meta("running") or "{}")
-        served = opened.meta("catalog")
+        served, heading = opened.meta("catalog"), opened.heading()
     if catalog is None and served is None:
         raise ValueError(f"catalog must be given, as store {url} was not served yet")
     loaded = load_catalog(str(catalog or served))
+    if heading is not None and heading.digest != content_digest(loaded):
+        where = catalog or served
+        raise ValueError(f"catalog must be the one of the store, got another in {where}: serve that one first")
     if not running:
         running = {"default": {"policy": "CascadeLSB", "K": 10, "sigma": None, "examined": None, "share": 1.0}}
     policies: dict[str, Any] = {

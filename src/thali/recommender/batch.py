@@ -25,13 +25,13 @@ from thali.recommender.operations import (
 )
 from thali.recommender.showing import Measured
 from thali.recommender.tastes import Lesson, Taste
-from thali.stores.records import Counts, Impression, Key, Statistics, StoreError, Writes, pack_shown
+from thali.stores.records import Counts, Impression, Key, Statistics, StoreError, Unusable, Writes, pack_shown
 
 if TYPE_CHECKING:
     from thali.recommender.core import Recommender
 
-# Up to so many impressions are learned anew where one is taken back; beyond, it is subtracted.
-RELEARN = 1000
+# Up to so many impressions are learned anew where one is taken back: some 20 ms. Beyond, it is subtracted.
+RELEARN = 300
 
 
 class Batch:
@@ -48,6 +48,7 @@ class Batch:
         self.counted: Counts = {}
         self.impressions: dict[bytes, Impression] = {}
         self.tastes: dict[Key, Taste] = {}
+        self.unusable: dict[Key, Unusable] = {}
         self.forgotten: set[str] = set()
         #: Items put (weights by topic) or removed (None) in this batch; the catalogue sees them with the next.
         self.changed: dict[Any, dict[Any, float] | None] = {}
@@ -60,6 +61,8 @@ class Batch:
     def _outcome(self, operation: Operation, handle: Callable[[Batch, Any], Any]) -> Any:
         try:
             return handle(self, operation)
+        except Unusable as error:
+            return error
         except StoreError:
             raise  # the whole transaction is lost
         except Exception as error:  # one bad request must not take the others of its batch along
@@ -96,10 +99,15 @@ class Batch:
     def _read(self, found: dict[Key, Statistics]) -> None:
         for key, kept in found.items():
             if kept is not self.home.blank:
-                self.tastes[key] = self.home.blank_taste(key[1]).read(kept, self.topics)
+                try:
+                    self.tastes[key] = self.home.blank_taste(key[1]).read(kept, self.topics)
+                except Unusable as error:  # said to those who ask for this user, not to all of the batch
+                    self.unusable[key] = error
 
     def taste(self, key: Key) -> Taste:
         """What is known of a user, under a learner."""
+        if key in self.unusable:
+            raise self.unusable[key]
         if key not in self.tastes:
             self.tastes[key] = self.home.blank_taste(key[1])
         return self.tastes[key]
@@ -153,7 +161,8 @@ class Batch:
             taste = self._without(taste, learner, shown)
         if clicked is not None:
             taste = taste.learned(learner, Lesson.of(shown, clicked, self.topics))
-        self.count(shown, users=users)  # only now: what fails before leaves no count behind
+        # Only now: what fails before leaves no count behind.
+        self.writes.count(figures.ALWAYS, shown.learner, users=users)
         for told, times in ((shown.clicked, -1.0), (clicked, 1.0)):
             if told is not None:
                 self.count(shown, **figures.answered(shown.predicted, told, times))

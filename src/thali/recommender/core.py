@@ -29,12 +29,13 @@ from thali.recommender.operations import (
     LookItems,
     LookUser,
     Operation,
+    Prune,
     PutItem,
     Recommend,
     Refused,
     RemoveItem,
     Stats,
-    Tidy,
+    TimeOut,
     Undo,
     Unknown,
     id_bytes,
@@ -124,6 +125,7 @@ class Recommender:
         # Weights of items as the catalogue had them, where changed since; None for items that it did not have.
         self._original: dict[Any, dict[Any, float] | None] = {}
         self._digest = content_digest(self.catalog)
+        self._identity = ""
         self._blank: Statistics | None = None
         self._blanks: dict[str, Taste] = {}
         self.store = open_store(store) if isinstance(store, str) else store
@@ -137,10 +139,10 @@ class Recommender:
         """Tables, topics, learners and catalogue: as they are, or as they become; in a transaction."""
         store = self.store
         store.migrate()
-        self._identity = store.meta("id")
-        if self._identity is None:
-            self._identity = secrets.token_hex(16)
-            store.set_meta("id", self._identity)
+        identity = store.meta("id")
+        if identity is None:
+            identity = secrets.token_hex(16)
+            store.set_meta("id", identity)
         sets, topics = store.topic_sets(), list(map(str, self.catalog.topics))
         if not sets or sets[-1] != topics:
             store.add_topics(len(sets), topics)
@@ -175,6 +177,7 @@ class Recommender:
         self._changes = 0
         self._generation = store.generation()
         self._apply_changes()
+        self._identity = identity  # last: what fails before is tried again
 
     # Words of its own
 
@@ -320,7 +323,10 @@ class Recommender:
         for item, weights in self._original.items():
             self._put(item, weights)
         self._original.clear()
-        self._set_up(new_catalog=False)
+        try:
+            self._set_up(new_catalog=False)
+        except ValueError as error:
+            raise StoreError(f"the store was replaced by one that does not fit: {error}") from error
 
     def _apply_changes(self) -> None:
         """Put and remove what was put and removed since; in a transaction."""
@@ -385,8 +391,8 @@ class Recommender:
     def undo(self, impression: str) -> answers.Answer:
         """Take feedback back: statistics are as if it had never come.
 
-        To the last bit where all that the user's statistics were learned from is still kept, and is no more than
-        1,000 impressions; else up to rounding, by subtraction.
+        To the last bit where all that the user's statistics were learned from is still kept, and is no more than 300
+        impressions; else up to rounding, by subtraction.
         """
         answer: answers.Answer = self._one(Undo(id_bytes(impression)))
         return answer
@@ -445,20 +451,19 @@ class Recommender:
 
     def tidy(self, limit: int = 1000) -> answers.Tidied:
         """Give time-outs and remove impressions that are kept no longer, up to so many of each; again while any are."""
-        tidied: answers.Tidied = self._one(Tidy(limit))
-        return tidied
+        return answers.Tidied(self._one(TimeOut(limit)), self._one(Prune(limit)))
 
     def stats(self, hours: int = 24) -> answers.Statistics:
         """How the learners do: click rates with intervals, diversity, exploration, calibration."""
         stats: answers.Statistics = self._one(Stats(hours))
         return stats
 
-    def word(self, name: str) -> str | None:
-        """A word that was kept in the store, by :class:`thali.recommender.operations.Mark`."""
-        found: list[str | None] = []
+    def words(self, prefix: str) -> dict[str, str]:
+        """Words that were kept in the store by :class:`thali.recommender.operations.Mark`, whose names begin so."""
+        found: dict[str, str] = {}
         with self._lock:
-            self._transaction(lambda: found.append(self.store.meta(name)))
-        return found[0]
+            self._transaction(lambda: found.update(self.store.metas(prefix)))
+        return found
 
     def close(self) -> None:
         """Close the store."""

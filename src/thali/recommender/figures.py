@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 HOUR_S = 3600
 #: Into so many intervals the click probabilities believed are divided.
 BINS = 10
+#: The hour of what is counted over all time: users with statistics.
+ALWAYS = 0
 # The 97.5% point of the normal distribution.
 Z = 1.959963984540054
 
@@ -53,18 +55,15 @@ def taste(policy: LinearPolicy, state: LinearState, topics: Sequence[Any]) -> li
     ]
 
 
-def statistics(
-    home: Recommender, counters: Iterable[tuple[int, str, str, float]], now: float, hours: int
-) -> Statistics:
-    """What the counters say of the last hours."""
-    first = hour(now) - hours + 1
+def statistics(home: Recommender, counters: Iterable[tuple[int, str, str, float]], first: int) -> Statistics:
+    """What the counters say from an hour on."""
     totals: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     users: dict[str, float] = defaultdict(float)
     hourly: dict[tuple[int, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for at, whose, what, value in counters:
-        if what == "users":
+        if at == ALWAYS:
             users[whose] += value
-        elif at >= first:
+        else:
             totals[whose][what] += value
             hourly[at, whose][what] += value
     learners = {}

@@ -13,6 +13,7 @@ from thali.recommender import answers, figures, showing
 from thali.recommender.batch import Batch, answer_of, positions
 from thali.recommender.learners import Learner
 from thali.recommender.operations import (
+    Conflict,
     ExportUser,
     Feedback,
     Forget,
@@ -23,18 +24,19 @@ from thali.recommender.operations import (
     LookUser,
     Mark,
     Past,
+    Prune,
     PutItem,
     Recommend,
     Refused,
     RemoveItem,
     Stats,
-    Tidy,
+    TimeOut,
     Undo,
     Unknown,
     checked,
 )
 from thali.recommender.tastes import Taste
-from thali.stores.records import Change, Impression, id_floor, new_id, unpack_shown
+from thali.stores.records import Change, Impression, Unusable, id_floor, new_id, unpack_shown
 from thali.types import Integers
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 # Beyond this, α says nothing any more.
 MOST_ALPHA = 1e6
+# How long after its time a time-out is given where several processes show lists.
+LAG_S = 60.0
 # In one transaction.
 MOST_TIDIED = 1_000_000
 
@@ -133,7 +137,14 @@ def _length(field: str, names: Sequence[Any], *, most: int) -> None:
 
 def mark(batch: Batch, asked: Mark) -> None:
     """A word for the store."""
-    batch.store.set_meta(asked.name, asked.value)
+    if asked.was is not ...:
+        batch.store.lock_setup()
+        if batch.store.meta(asked.name) != asked.was:
+            raise Conflict(f"{asked.name} is not {asked.was!r} any more: another process is at it")
+    if asked.value is None:
+        batch.store.drop_meta(asked.name)
+    else:
+        batch.store.set_meta(asked.name, asked.value)
 
 
 def look(batch: Batch, asked: Look) -> answers.Seen:
@@ -142,6 +153,7 @@ def look(batch: Batch, asked: Look) -> answers.Seen:
 
 
 def _seen(batch: Batch, shown: Impression) -> answers.Seen:
+    batch.topics.place(shown.topics)  # an error where its topics are newer than this process's
     seen: answers.Seen = showing.told(
         shown,
         unpack_shown(shown.numbers, len(shown.items)),
@@ -210,7 +222,7 @@ def forget(batch: Batch, asked: Forget) -> answers.Forgotten:
     batch.forgotten.add(user)
     for learner, (_, sequence) in kept.items():
         if sequence:
-            batch.writes.count(figures.hour(batch.now), learner, users=-1.0)
+            batch.writes.count(figures.ALWAYS, learner, users=-1.0)
     for key in [key for key in batch.tastes if key[0] == user]:
         del batch.tastes[key]
     return answers.Forgotten(user, impressions, sum(updates for updates, _ in kept.values()))
@@ -233,18 +245,23 @@ def _weights(batch: Batch, item: Any) -> dict[Any, float] | None:
 
 def look_items(batch: Batch, asked: LookItems) -> answers.Items:
     """A page of items."""
-    catalog = batch.home.catalog
+    return find_items(batch.home, asked)
+
+
+def find_items(home: Recommender, asked: LookItems) -> answers.Items:
+    """A page of items; with some text to look for, a pass over all names."""
+    catalog = home.catalog
     offset = checked("offset", checks.integer, asked.offset, low=0)
     limit = checked("limit", checks.integer, asked.limit, low=1, high=1000)
-    found = np.flatnonzero(catalog.present).tolist()
     if not isinstance(asked.contains, str):
         raise Refused("contains", f"must be text, got {asked.contains!r:.80}")
+    found = np.flatnonzero(catalog.present)
     if asked.contains:
         text = asked.contains.lower()
-        found = [e for e in found if text in str(catalog.items[e]).lower()]
-    page = found[offset : offset + limit]
+        found = np.array([e for e in found.tolist() if text in str(catalog.items[e]).lower()], dtype=np.int64)
     more = offset + limit < len(found)
-    items = [answers.Item(catalog.items[e], batch.home.weights_of(e)) for e in page]
+    page = found[offset : offset + limit].tolist()
+    items = [answers.Item(catalog.items[e], home.weights_of(e)) for e in page]
     return answers.Items(len(found), items, offset + limit if more else None)
 
 
@@ -275,25 +292,30 @@ def remove_item(batch: Batch, asked: RemoveItem) -> answers.Item:
 
 
 def _change(batch: Batch, item: Any, weights: dict[Any, float] | None) -> None:
+    heading = batch.store.heading()
+    if heading is None or heading.epoch != batch.home.epoch:
+        raise Unusable("another catalogue has taken the place of this process's: start it again with that one")
     seq = batch.store.next_change(batch.home.epoch)
     batch.store.add_change(batch.home.epoch, Change(seq, item, weights, batch.now))
     batch.changed[item] = weights
 
 
-def tidy(batch: Batch, asked: Tidy) -> answers.Tidied:
-    """Time-outs and pruning."""
+def prune(batch: Batch, asked: Prune) -> int:
+    """How many were removed."""
     limit = checked("limit", checks.integer, asked.limit, low=1, high=MOST_TIDIED)
-    batch.flush()
-    timed_out = _time_out(batch, limit)
-    return answers.Tidied(timed_out, batch.store.prune(batch.home.oldest(batch.now), limit))
+    return batch.store.prune(batch.home.oldest(batch.now), limit)
 
 
-def _time_out(batch: Batch, limit: int) -> int:
+def time_out(batch: Batch, asked: TimeOut) -> int:
     """No click, for what had no answer in time; each impression comes by once, so that one undone stays so."""
+    limit = checked("limit", checks.integer, asked.limit, low=1, high=MOST_TIDIED)
     if batch.home.no_click_after is None:
         return 0
+    batch.flush()
     since = bytes.fromhex(batch.store.meta("timed_out_until") or "")
-    until = id_floor(max(0.0, batch.now - batch.home.no_click_after))
+    # Other processes may have other clocks, and commit late what they have shown.
+    lag = LAG_S if batch.store.shared else 0.0
+    until = id_floor(max(0.0, batch.now - batch.home.no_click_after - lag))
     ids = batch.store.unanswered(since, until, limit)
     late = batch.run([Feedback(id, (), "time-out") for id in ids], HANDLERS)
     batch.store.set_meta("timed_out_until", (ids[-1] + b"\0" if len(ids) == limit else max(since, until)).hex())
@@ -303,7 +325,8 @@ def _time_out(batch: Batch, limit: int) -> int:
 def stats(batch: Batch, asked: Stats) -> answers.Statistics:
     """How the learners do."""
     hours = checked("hours", checks.integer, asked.hours, low=1, high=24 * 366)
-    return figures.statistics(batch.home, batch.store.counters(0), batch.now, hours)
+    since = figures.hour(batch.now) - hours + 1
+    return figures.statistics(batch.home, batch.store.counters(since), since)
 
 
 HANDLERS: dict[type, Callable[[Batch, Any], Any]] = {
@@ -321,6 +344,7 @@ HANDLERS: dict[type, Callable[[Batch, Any], Any]] = {
     LookItems: look_items,
     PutItem: put_item,
     RemoveItem: remove_item,
-    Tidy: tidy,
+    TimeOut: time_out,
+    Prune: prune,
     Stats: stats,
 }

@@ -65,10 +65,14 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A word to keep in the store, durable with the rest of the batch: how far a replay is."""
+    """A word to keep in the store (None: no more), durable with the rest of the batch: how far a replay is.
+
+    was: what it must have been, if that matters; else it is a :class:`Conflict`.
+    """
 
     name: str
-    value: str
+    value: str | None
+    was: Any = ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +144,15 @@ class RemoveItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Tidy:
-    """Give time-outs and remove what is kept no longer: up to so many impressions of each."""
+class TimeOut:
+    """Give time-outs, to up to so many impressions."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Remove what is kept no longer, up to so many impressions. In a transaction of its own: it locks the oldest."""
 
     limit: int
 
@@ -168,7 +179,8 @@ Operation = (
     | LookItems
     | PutItem
     | RemoveItem
-    | Tidy
+    | TimeOut
+    | Prune
     | Stats
 )
 

@@ -16,7 +16,7 @@ from thali.catalog_file import load_catalog
 from thali.policies import POLICIES, LinearPolicy
 from thali.recommender import Recommender
 from thali.recommender.core import DAY_S
-from thali.recommender.operations import Mark, Tidy
+from thali.recommender.operations import Mark, Prune, TimeOut
 from thali.serve import pages, routes
 from thali.serve.answering import SAID, fail
 from thali.serve.batcher import Batcher, Busy
@@ -28,7 +28,7 @@ from thali.stores import StoreError
 from thali.stores.sqlite import SqliteStore
 
 # How often time-outs are given and old impressions removed, and up to how many at a time.
-TIDY_S, TIDY_MANY = 5.0, 500
+TIDY_S, TIDY_MANY = 5.0, 50
 DESCRIPTION = (
     "Diverse lists that learn from clicks. Ask for a list with /v1/recommend, show it, and send what was clicked to "
     "/v1/feedback. Positions count from 0. Errors are {error, field, request_id}. Every reply has an X-Request-ID."
@@ -46,6 +46,8 @@ def make_recommender(settings: Settings) -> Recommender:
             )
         if learner.name in policies:
             raise ValueError(f"learners must have different names, got {learner.name!r} twice")
+        if learner.K > settings.limits.K:
+            raise ValueError(f"K of learner {learner.name!r} must be at most {settings.limits.K}, got {learner.K}")
         given = {"sigma": learner.sigma, "alpha": learner.alpha}
         made: Any = POLICIES[learner.policy](catalog, learner.K, **{k: v for k, v in given.items() if v is not None})
         policies[learner.name] = made
@@ -146,10 +148,10 @@ async def _tidy(batcher: Batcher, log: Log) -> None:
         await asyncio.sleep(TIDY_S)
         try:
             while True:
-                tidied = await batcher.one(Tidy(TIDY_MANY))
-                if tidied.timed_out or tidied.pruned:
-                    log("tidied", timed_out=tidied.timed_out, pruned=tidied.pruned)
-                if max(tidied.timed_out, tidied.pruned) < TIDY_MANY:
+                timed_out, pruned = await batcher.one(TimeOut(TIDY_MANY)), await batcher.one(Prune(10 * TIDY_MANY))
+                if timed_out or pruned:
+                    log("tidied", timed_out=timed_out, pruned=pruned)
+                if timed_out < TIDY_MANY and pruned < 10 * TIDY_MANY:
                     break
         except (StoreError, Busy) as error:
             log("store-error", error=str(error))

@@ -10,13 +10,17 @@ from time import monotonic
 from typing import Any
 
 from thali.recommender.core import PATIENCE_S, Recommender
-from thali.recommender.operations import Forget, Operation, Tidy
+from thali.recommender.operations import Forget, Operation, Prune, TimeOut
 from thali.stores import StoreError
 
 # So many operations go into one transaction at most: some 20 ms of work.
 MOST = 64
 # They lock impressions of many people: after others in the same transaction, two processes could wait for each other.
-ALONE = (Forget, Tidy)
+ALONE = (Forget, Prune, TimeOut)
+# A commit that took less than this is not worth another thread.
+QUICK_S = 0.001
+# After a transaction that failed only after this, those who wait are not kept waiting for the same.
+SLOW_S = 1.0
 
 
 class Busy(RuntimeError):  # noqa: N818 (what the caller is told)
@@ -27,7 +31,7 @@ class Batcher:
     """Gives operations to a recommender, as many at a time as there are.
 
     With a store of its own (SQLite) all is computed here, in the thread of the event loop, and only the wait for the
-    disk is left to another: a switch of threads for each statement would cost more than the statements. With a shared
+    disk is left to another, where it is a slow one: to switch threads takes longer than what they do. With a shared
     one (PostgreSQL) the whole transaction is left to the other thread, as it waits for the network again and again.
     """
 
@@ -36,6 +40,7 @@ class Batcher:
         self.recommender = recommender
         self._waiting: deque[tuple[Sequence[Operation], asyncio.Future[list[Any]]]] = deque()
         self._most_waiting, self._done = waiting, done
+        self._commit_s = QUICK_S  # about how long a commit takes
         self._busy, self._wake = False, asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="thali-store")
         self._task = asyncio.create_task(self._run())
@@ -74,6 +79,9 @@ class Batcher:
             try:
                 outcomes = await self._transaction(operations)
             except Exception as error:
+                if monotonic() - begin > SLOW_S:
+                    taken.extend(self._waiting)
+                    self._waiting.clear()
                 for _, future in taken:
                     if not future.done():
                         future.set_exception(error)
@@ -96,11 +104,16 @@ class Batcher:
                 raise StoreError("the store is held by another process")
             await asyncio.sleep(0.002)
         batch, outcomes = home.prepare(operations)
+        begin = monotonic()
         try:
-            await loop.run_in_executor(self._thread, home.store.commit)
+            if self._commit_s < QUICK_S:
+                home.store.commit()
+            else:
+                await loop.run_in_executor(self._thread, home.store.commit)
         except BaseException:
             home.abandon()
             raise
+        self._commit_s += 0.1 * (monotonic() - begin - self._commit_s)
         home.conclude(batch)
         return outcomes
 

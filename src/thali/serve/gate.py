@@ -32,6 +32,8 @@ OPEN = ("/healthz", "/readyz", "/openapi.json", "/docs")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # So much of a path goes into the log: any name that is allowed, and the words around it.
 LOGGED = 512
+#: Bytes of names and values.
+MOST_HEADERS = 32_768
 # In no name; and routing would drop a line feed at the end, so that "ana\n" were "ana".
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 HEADERS = (
@@ -137,6 +139,8 @@ class Gate:
         path: str = scope["path"]
         if CONTROL.search(path) or ("\ufffd" in path and not _is_utf8(scope["raw_path"])):
             return Problem(422, "path must be UTF-8 without control characters, percent-encoded", "path")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
+            return Problem(431, f"headers must be at most {MOST_HEADERS} bytes", "headers")
         length = headers.get(b"content-length")
         if length is not None and (not length.isdigit() or int(length) > self.settings.limits.body):
             return Problem(413, self._size_rule(), "body")

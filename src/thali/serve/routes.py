@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from time import time, time_ns
@@ -15,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from thali.recommender import Conflict, Recommender, Refused, Unknown, answers
 from thali.recommender.core import AFTER_ALL
+from thali.recommender.handlers import find_items
 from thali.recommender.operations import (
     ExportUser,
     Feedback,
@@ -276,7 +278,11 @@ async def items(
     contains: Annotated[str, Query(max_length=256, description="Only items with this in their name.")] = "",
 ) -> Response:
     """Items of the catalogue and their weights."""
-    return answer(await _may(request, "read").batcher.one(LookItems(offset, limit, contains)))
+    service, asked = _may(request, "read"), LookItems(offset, limit, contains)
+    if not contains:
+        return answer(await service.batcher.one(asked))
+    await service.batcher.perform(())  # see what others have put; then look through all names beside other requests
+    return answer(await asyncio.to_thread(find_items, service.recommender, asked))
 
 
 @router.get("/v1/items/{item:path}", responses=_told(answers.Item, 404), tags=["items"])

@@ -15,6 +15,7 @@ from thali.catalog import Catalog
 from thali.clicks import DiverseCascade
 from thali.policies import POLICIES, LinearPolicy
 from thali.recommender.operations import Refused
+from thali.serve.batcher import Busy
 from thali.serve.bodies import SimulationBody
 from thali.simulation import simulate
 
@@ -75,6 +76,8 @@ class Simulations:
             if strange:
                 raise Refused("theta", f"must be of topics of the catalogue, got {strange[0]!r:.80}")
             theta = [asked.theta.get(str(topic), 0.0) for topic in catalog.topics]
+        if self._alone.locked():
+            raise Busy("another simulation is running")
         async with self._alone:
             if self._pool is None:
                 self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
@@ -82,9 +85,12 @@ class Simulations:
             future = asyncio.get_running_loop().run_in_executor(self._pool, run, *work)
             try:
                 return await asyncio.wait_for(future, PATIENCE_S)
-            except (TimeoutError, BrokenProcessPool):
+            except TimeoutError:
                 self._kill()
                 raise Refused("steps", f"must be few enough to be simulated in {PATIENCE_S:g} s") from None
+            except BrokenProcessPool:  # a mistake of ours, or no memory left: the next one gets a process of its own
+                self._kill()
+                raise
 
     def _kill(self) -> None:
         if self._pool is not None:

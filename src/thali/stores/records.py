@@ -26,6 +26,10 @@ class StoreError(RuntimeError):
     """
 
 
+class Unusable(StoreError):  # noqa: N818 (said of the thing, not of the store)
+    """Something in the store that this process cannot use: of newer topics, or damaged. The rest can be used."""
+
+
 @dataclass(slots=True)
 class Statistics:
     """M and B of one user under one learner."""
@@ -133,7 +137,7 @@ def unpack(numbers: bytes, d: int) -> tuple[Floats, Floats]:
     """M and B again, equal to the last bit."""
     values = np.frombuffer(numbers, dtype=NUMBER).astype(np.float64)
     if values.size != statistics_size(d):
-        raise StoreError(f"stored statistics must be of {d} topics, {statistics_size(d)} numbers, got {values.size}")
+        raise Unusable(f"stored statistics must be of {d} topics, {statistics_size(d)} numbers, got {values.size}")
     M, lower = np.empty((d, d)), _lower(d)
     M[lower] = values[d:]
     M.T[lower] = values[d:]

@@ -154,6 +154,14 @@ class SqlStore(ABC):
             (name, value),
         )
 
+    def drop_meta(self, name: str) -> None:
+        """Keep it no more."""
+        self.execute("DELETE FROM meta WHERE name = ?", (name,))
+
+    def metas(self, prefix: str) -> dict[str, str]:
+        """All words whose names begin so."""
+        return dict(self.execute("SELECT name, value FROM meta WHERE substr(name, 1, ?) = ?", (len(prefix), prefix)))
+
     def topic_sets(self) -> list[list[str]]:
         """The topics of all catalogues so far, the last ones in force; their numbers are their places."""
         return [json.loads(names) for (names,) in self.execute("SELECT names FROM topic_sets ORDER BY number")]
@@ -278,11 +286,11 @@ class SqlStore(ABC):
         return [name for (name,) in rows]
 
     def counters(self, since: int) -> list[tuple[int, str, str, float]]:
-        """Hour, learner, name and value of all counters from an hour on, over all workers."""
+        """Hour, learner, name and value of all counters from an hour on, and of hour 0, over all workers."""
         return [
             (hour, learner, name, float(value))
             for hour, learner, name, value in self.execute(
-                "SELECT hour, learner, name, sum(value) FROM counters WHERE hour >= ? "
+                "SELECT hour, learner, name, sum(value) FROM counters WHERE hour >= ? OR hour = 0 "
                 "GROUP BY hour, learner, name ORDER BY hour, learner, name",
                 (since,),
             )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thali.stores.records import Statistics, StoreError, unpack
+from thali.stores.records import Statistics, Unusable, unpack
 from thali.types import Floats, Integers
 
 
@@ -23,7 +23,7 @@ class Topics:
         """Where each topic of a set is now, -1 if it was dropped at any time since."""
         if number not in self._places:
             if not 0 <= number <= self.now:
-                raise StoreError("the store was written with a newer catalogue's topics: start again with that one")
+                raise Unusable("this was written with a newer catalogue's topics: start again with that one")
             self._places[number] = place(self.sets[number], *self.sets[number + 1 :])
         return self._places[number]
 

@@ -96,6 +96,8 @@ def restore(path: str | Path, store: SqlStore, *, replace: bool = False, progres
 def _copy(source: SqlStore, target: SqlStore, progress: Progress) -> int:
     """All rows of all tables."""
     total = 0
+    for table in TABLES:  # so that none is emptied while it is not yet its turn
+        source.execute(f"SELECT 1 FROM {table} LIMIT 1")
     for table, columns in TABLES.items():
         if table == "meta":
             target.clear(table)
@@ -131,7 +133,8 @@ def export_learned(store: SqlStore, path: str | Path, progress: Progress = lambd
     part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     count = 0
     try:
-        with transaction(store, write=False), open(part, "x", encoding="utf-8") as file:
+        part.touch(mode=0o600, exist_ok=False)
+        with transaction(store, write=False), open(part, "w", encoding="utf-8") as file:
             if store.version() == 0:
                 raise ValueError(f"store {store.url} is empty: there is nothing to export")
             topics = Topics(store.topic_sets())
@@ -187,6 +190,7 @@ def import_learned(
                     f"{source}: learner {name!r} must be as the store has it, {known[name]}, got {settings}"
                 )
     topics = Topics(sets)
+    blank = Statistics(topics.now, 0, 0, pack(np.eye(topics.d), np.zeros(topics.d)))
     at = place(head["topics"], sets[-1])
     if not replace:
         _, there = _checked(source, store)
@@ -200,12 +204,13 @@ def import_learned(
             written[line["user"], line["learner"]] = Statistics(topics.now, line["updates"], 1, pack(M, B))
         with transaction(store):
             store.unlearn(written)
-            held = store.statistics(list(written))
+            held = store.hold(sorted(written), blank)
+            store.unlearn(written)  # again: what was learned until it was held
             for key, kept in held.items():
                 written[key].sequence = kept.sequence + 1
             writes = Writes(statistics=written)
             for _, learner in written.keys() - {key for key, kept in held.items() if kept.sequence}:
-                writes.count(int(time.time() // 3600), learner, users=1.0)
+                writes.count(0, learner, users=1.0)
             store.write(writes, "import")
         count += len(page)
         progress(len(page))
