@@ -13,8 +13,9 @@ from thali.stores.sql import KEPT, SHOWN, SqlStore, impression
 
 # How long SQLite itself waits for another process; who can wait longer asks again.
 PATIENCE_S = 0.005
-# Pages of the log after which it is written back into the file.
-LOG_PAGES = 2000
+# Pages of the log after which it is written back into the file: by the commit that reaches them, or elsewhere. Pages
+# change again and again, so a longer log is less to write; but whoever waits for it waits longer.
+COMMIT_PAGES, LOG_PAGES = 1000, 20_000
 PAGE_BYTES = 4096
 # SQLite keeps at most this much of the file in memory, in KiB.
 PAGES_KIB = 65_536
@@ -47,7 +48,7 @@ class SqliteStore(SqlStore):
                 "synchronous = FULL",
                 "foreign_keys = ON",
                 "secure_delete = ON",  # a forgotten person is not left in free pages; not every SQLite does it unasked
-                f"wal_autocheckpoint = {LOG_PAGES}",
+                f"wal_autocheckpoint = {COMMIT_PAGES}",
                 f"cache_size = -{PAGES_KIB}",
                 f"journal_size_limit = {LOG_PAGES * PAGE_BYTES}",
             ):
