@@ -88,7 +88,11 @@ def serve(
         "limit_concurrency": 10_000,
         "timeout_graceful_shutdown": 10,
     }
-    typer.echo(f"thali serves {catalog} on http://{host}:{port}, the API at /docs; Ctrl-C stops it.", err=True)
+    typer.echo(
+        f"thali serves {catalog} on http://{host}:{port}, the API at /docs; Ctrl-C stops it. "
+        "The first start ever compiles for a minute.",
+        err=True,
+    )
     # uvicorn finishes what it has begun, and then sends itself the signal again: to be stopped is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if workers == 1:

@@ -93,6 +93,7 @@ class Batcher:
                     at += len(part)
             self._busy = False
             self._done(size, monotonic() - begin)
+            await asyncio.sleep(0)  # so that answers go out and requests come in, where nothing else was waited for
 
     async def _transaction(self, operations: Sequence[Operation]) -> list[Any]:
         loop, home = asyncio.get_running_loop(), self.recommender
