@@ -17,6 +17,7 @@ from serving_here import TOPICS, serving
 from thali.serve.app import create_app
 from thali.serve.settings import Settings
 
+pytestmark = pytest.mark.slow
 SCHEMA = from_dict(create_app(Settings(catalog="none")).app.openapi())
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 # What no reply may show: traces, files, statements, classes of ours.
@@ -26,7 +27,7 @@ INTERNALS = re.compile(rb"Traceback|\.py\b|thali\.db|/tmp/|SELECT |INSERT |sqlit
 POLICIES = ("CascadeLSB", "CascadeKLUCB", "CascadeLSB-TS", "RankedExp3", "Random", "MMR")
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def service(request, tmp_path_factory):
     store = {} if request.param == "sqlite" else {"store": request.getfixturevalue("postgres").fresh()}
     with serving(tmp_path_factory.mktemp("fuzz"), **store) as running:
@@ -42,7 +43,7 @@ def reached(service):
 
 
 @SCHEMA.parametrize()
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 def test_made_up_requests(case, service, reached):
     """Each is sent twice: as it is, and with names that exist in the place of those made up."""
     seen = reached.setdefault(case.operation.label, set())
