@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import signal
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -26,7 +27,9 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
     policy: Annotated[str, typer.Option(help="The learner, where there is one: of the linear family.")] = "CascadeLSB",
-    K: Annotated[int, typer.Option("--K", min=1, max=100, help="Items in a list, where a request does not say.")] = 10,
+    K: Annotated[
+        int | None, typer.Option("--K", min=1, max=100, help="Items in a list, where a request does not say; 10.")
+    ] = None,
     sigma: Annotated[float | None, typer.Option(help="Learning rate σ; the policy's own by default.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Optimism α; 0.8/σ by default.")] = None,
     learner: Annotated[
@@ -51,14 +54,12 @@ def serve(
     try:
         import uvicorn
 
-        from thali.serve.app import create_app
+        from thali.serve.app import create_app, make_recommender
         from thali.serve.settings import LearnerSetting, Settings, read_keys
     except ImportError as error:
         raise ModuleNotFoundError(f"thali serve needs the extra 'serve': pip install '.[serve]' ({error})") from error
-    from thali.stores import open_store
-
     if not catalog.is_file():
-        raise ValueError(f"catalog must be a file, made by 'thali catalog build', found nothing at {catalog}")
+        raise ValueError(f"catalog must be a file, made by 'thali catalog build', found none at {catalog}")
     if keys is None and not _is_loopback(host):
         raise ValueError(f"host must be of this machine only (127.0.0.1) unless --keys is given, got {host}")
     if not store.startswith("postgres") and workers > 1:
@@ -77,7 +78,9 @@ def serve(
         hosts=(*LOOPBACK, host) if keys is None else (),
         log_requests=log_requests,
     )
-    open_store(store).close()  # so that a wrong url is said before anything is loaded
+    _check_free(host, port)
+    typer.echo(f"thali loads {catalog}; the first time ever it compiles for a minute.", err=True)
+    recommender = make_recommender(settings)  # here, so that what is wrong is a sentence
     options = {
         "host": host,
         "port": port,
@@ -88,20 +91,28 @@ def serve(
         "limit_concurrency": 10_000,
         "timeout_graceful_shutdown": 10,
     }
-    typer.echo(
-        f"thali serves {catalog} on http://{host}:{port}, the API at /docs; Ctrl-C stops it. "
-        "The first start ever compiles for a minute.",
-        err=True,
-    )
+    typer.echo(f"thali serves {catalog} on http://{host}:{port}, the API at /docs; Ctrl-C stops it.", err=True)
     # uvicorn finishes what it has begun, and then sends itself the signal again: to be stopped is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if workers == 1:
-        uvicorn.run(create_app(settings), lifespan="on", **options)  # type: ignore[arg-type]
+        uvicorn.run(create_app(settings, lambda _: recommender), lifespan="on", **options)  # type: ignore[arg-type]
         return
+    recommender.close()
     settings.hand_on()
     with tempfile.TemporaryDirectory(prefix="thali-measures-") as folder:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # the processes count together
         uvicorn.run("thali.serve.app:handed_on", factory=True, lifespan="on", workers=workers, **options)  # type: ignore[arg-type]
+
+
+def _check_free(host: str, port: int) -> None:
+    """An error if nobody can listen there: said before a store is made."""
+    try:
+        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        with socket.socket(family, kind, protocol) as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            free.bind(address)
+    except OSError as error:
+        raise ValueError(f"host and port must be free to listen on, got {host}:{port}: {error.strerror}") from None
 
 
 def _is_loopback(host: str) -> bool:

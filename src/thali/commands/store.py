@@ -109,6 +109,9 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
     from thali.recommender.core import DAY_S, content_digest
     from thali.stores.transfer import transaction
 
+    _, _, path = url.partition("sqlite:///")
+    if path and catalog is None and not Path(path).is_file():
+        raise FileNotFoundError(f"store must be there where no catalog is given, found nothing at {url}")
     running: dict[str, dict[str, Any]] = {}
     with _open(url, new=True) as opened, transaction(opened):
         opened.migrate()

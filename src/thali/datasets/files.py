@@ -249,7 +249,7 @@ def collect(
     if duplicates == "error":
         raise ValueError(
             f"{table.path}, line {table.line(twice)}: user {users[user[twice]]!r} has item "
-            f"{items[item[twice]]!r} already"
+            f"{items[item[twice]]!r} already (duplicates 'last' or 'sum' allow that, where there is such a setting)"
         )
     pairs = pl.DataFrame({"user": user, "item": item, "value": value})
     merged = pairs.group_by("user", "item", maintain_order=True).agg(

@@ -119,11 +119,20 @@ class Learners(Mapping[str, Learner]):
         return [learner for learner in self._learners.values() if learner.share][-1]  # shares that round to under 1
 
 
+def servable(policy: Any) -> bool:
+    """Whether a policy can serve."""
+    try:
+        _servable("", policy)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _servable(name: str, policy: Any) -> LinearPolicy:
     """The policy, if it can serve: what was learned from an impression must be a sum that can be taken back."""
     told = f"policy {name!r} of Recommender"
     if not isinstance(policy, LinearPolicy):
-        raise TypeError(f"{told} must be of the linear family (thali.CascadeLSB, ...), got {policy!r}")
+        raise TypeError(f"{told} must be of the linear family (thali.CascadeLSB, ...), got {type(policy).__name__}")
     if policy.explore != "optimism":
         raise ValueError(f"{told} must explore by optimism, got explore={policy.explore!r}")
     if policy.forgetting is not None:

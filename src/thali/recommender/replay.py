@@ -99,9 +99,12 @@ def _lines(path: Path) -> Iterator[tuple[int, str, Past]]:
             if line := text.strip():
                 digest.update(line.encode() + b"\n")
                 try:
-                    yield number, digest.hexdigest(), _past(json.loads(line))
+                    past = _past(json.loads(line))
+                except json.JSONDecodeError as error:
+                    raise ValueError(f"{path}, line {number}: must be JSON: {error.msg}") from None
                 except ValueError as error:
                     raise ValueError(f"{path}, line {number}: {error}") from None
+                yield number, digest.hexdigest(), past
 
 
 def _past(line: Any) -> Past:

@@ -16,6 +16,7 @@ from thali.catalog_file import load_catalog
 from thali.policies import POLICIES, LinearPolicy
 from thali.recommender import Recommender
 from thali.recommender.core import DAY_S
+from thali.recommender.learners import servable
 from thali.recommender.operations import Mark, Prune, TimeOut
 from thali.serve import pages, routes
 from thali.serve.answering import SAID, fail
@@ -27,6 +28,7 @@ from thali.serve.simulations import Simulations
 from thali.stores import StoreError
 from thali.stores.sqlite import SqliteStore
 
+DEFAULT_K = 10
 # How often time-outs are given and old impressions removed, and up to how many at a time.
 TIDY_S, TIDY_MANY = 5.0, 50
 DESCRIPTION = (
@@ -40,16 +42,20 @@ def make_recommender(settings: Settings) -> Recommender:
     catalog = load_catalog(settings.catalog)
     policies: dict[str, LinearPolicy] = {}
     for learner in settings.learners:
-        if learner.policy not in POLICIES:
+        can = [name for name, kind in POLICIES.items() if servable(kind(catalog, min(2, len(catalog))))]
+        if learner.policy not in can:
             raise ValueError(
-                f"policy of learner {learner.name!r} must be among {', '.join(POLICIES)}, got {learner.policy!r}"
+                f"policy of learner {learner.name!r} must be among {', '.join(can)}, got {learner.policy!r}"
             )
         if learner.name in policies:
             raise ValueError(f"learners must have different names, got {learner.name!r} twice")
-        if learner.K > settings.limits.K:
-            raise ValueError(f"K of learner {learner.name!r} must be at most {settings.limits.K}, got {learner.K}")
+        K = min(DEFAULT_K, len(catalog)) if learner.K is None else learner.K
+        most = min(settings.limits.K, len(catalog))
+        if most < K:
+            told = f"at most {settings.limits.K} and the {len(catalog)} items there are"
+            raise ValueError(f"K of learner {learner.name!r} must be {told}, got {K}")
         given = {"sigma": learner.sigma, "alpha": learner.alpha}
-        made: Any = POLICIES[learner.policy](catalog, learner.K, **{k: v for k, v in given.items() if v is not None})
+        made: Any = POLICIES[learner.policy](catalog, K, **{k: v for k, v in given.items() if v is not None})
         policies[learner.name] = made
     recommender = Recommender(
         policies,
@@ -61,6 +67,7 @@ def make_recommender(settings: Settings) -> Recommender:
         most_K=settings.limits.K,
         new_catalog=settings.new_catalog,
     )
+    warm(recommender)
     recommender.perform([Mark("catalog", str(Path(settings.catalog).resolve()))])  # for thali replay
     return recommender
 
@@ -72,7 +79,6 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
         recommender = make(settings)
-        _warm(recommender)
         gc.collect()
         gc.freeze()  # what is there now stays: else the collector looks through all of it again and again, for 90 ms
 
@@ -129,7 +135,7 @@ def handed_on() -> App:
     return create_app(Settings.handed_on())
 
 
-def _warm(recommender: Recommender) -> None:
+def warm(recommender: Recommender) -> None:
     """Make the index and have everything compiled, before the first person waits for it."""
     for learner in recommender.learners.values():
         policy = learner.policy

@@ -23,7 +23,8 @@ class LearnerSetting:
 
     name: str
     policy: str = "CascadeLSB"
-    K: int = 10
+    K: int | None = None
+    """10 by default, or as many as there are items."""
     sigma: float | None = None
     alpha: float | None = None
     share: float = 1.0

@@ -72,7 +72,9 @@ def restore(path: str | Path, store: SqlStore, *, replace: bool = False, progres
         try:
             kept = SqliteStore(own)
         except StoreError as error:
-            raise ValueError(f"path of restore must be a file written by backup, got {source}: {error}") from error
+            raise ValueError(
+                f"path of restore must be a file written by backup, got {source}, which is none"
+            ) from error
         try:
             with transaction(kept):
                 if kept.version() == 0:
