@@ -42,11 +42,10 @@ def make_recommender(settings: Settings) -> Recommender:
     catalog = load_catalog(settings.catalog)
     policies: dict[str, LinearPolicy] = {}
     for learner in settings.learners:
-        can = [name for name, kind in POLICIES.items() if servable(kind(catalog, min(2, len(catalog))))]
-        if learner.policy not in can:
-            raise ValueError(
-                f"policy of learner {learner.name!r} must be among {', '.join(can)}, got {learner.policy!r}"
-            )
+        few = min(2, len(catalog))
+        if learner.policy not in POLICIES or not servable(POLICIES[learner.policy](catalog, few)):
+            can = ", ".join(name for name, kind in POLICIES.items() if servable(kind(catalog, few)))
+            raise ValueError(f"policy of learner {learner.name!r} must be among {can}, got {learner.policy!r}")
         if learner.name in policies:
             raise ValueError(f"learners must have different names, got {learner.name!r} twice")
         K = min(DEFAULT_K, len(catalog)) if learner.K is None else learner.K
