@@ -46,19 +46,19 @@ class NotFound(ServiceError):  # noqa: N818 (it reads as a sentence)
     """404: unknown, expired or forgotten."""
 
 
-class Conflict(ServiceError):  # noqa: N818
+class Conflict(ServiceError):  # noqa: N818 (the same)
     """409: differs from what was recorded before."""
 
 
-class Refused(ServiceError):  # noqa: N818
+class Refused(ServiceError):  # noqa: N818 (the same)
     """400, 413, 415, 422: the request is against a rule."""
 
 
-class NotAllowed(ServiceError):  # noqa: N818
+class NotAllowed(ServiceError):  # noqa: N818 (the same)
     """401, 403: no key, a wrong one, or one whose role is too low."""
 
 
-class Unavailable(ServiceError):  # noqa: N818
+class Unavailable(ServiceError):  # noqa: N818 (the same)
     """No connection, no reply in time, or "not now" (503, 429), after all repeats."""
 
 

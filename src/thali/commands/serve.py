@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -55,6 +55,7 @@ def serve(
         import uvicorn
 
         from thali.serve.app import create_app, make_recommender
+        from thali.serve.measures import SEVERAL
         from thali.serve.settings import LearnerSetting, Settings, read_keys
     except ImportError as error:
         raise ModuleNotFoundError(f"thali serve needs the extra 'serve': pip install '.[serve]' ({error})") from error
@@ -81,7 +82,7 @@ def serve(
     _check_free(host, port)
     typer.echo(f"thali loads {catalog}; the first time ever it compiles for a minute.", err=True)
     recommender = make_recommender(settings)  # here, so that what is wrong is a sentence
-    options = {
+    options: dict[str, Any] = {
         "host": host,
         "port": port,
         "log_level": "warning",
@@ -95,13 +96,13 @@ def serve(
     # uvicorn finishes what it has begun, and then sends itself the signal again: to be stopped is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if workers == 1:
-        uvicorn.run(create_app(settings, lambda _: recommender), lifespan="on", **options)  # type: ignore[arg-type]
+        uvicorn.run(create_app(settings, lambda _: recommender), lifespan="on", **options)
         return
     recommender.close()
     settings.hand_on()
     with tempfile.TemporaryDirectory(prefix="thali-measures-") as folder:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # the processes count together
-        uvicorn.run("thali.serve.app:handed_on", factory=True, lifespan="on", workers=workers, **options)  # type: ignore[arg-type]
+        os.environ[SEVERAL] = folder  # the processes count together
+        uvicorn.run("thali.serve.app:handed_on", factory=True, lifespan="on", workers=workers, **options)
 
 
 def _check_free(host: str, port: int) -> None:

@@ -38,6 +38,7 @@ from thali.recommender.operations import (
     TimeOut,
     Undo,
     Unknown,
+    checked,
     id_bytes,
 )
 from thali.recommender.tastes import Taste, Tastes
@@ -217,10 +218,7 @@ class Recommender:
     @staticmethod
     def user_name(user: Any) -> str:
         """A user's name, or a refusal: it is part of addresses, so it has no slash in it and is not dots only."""
-        try:
-            name: str = checks.text_name("user", user)
-        except (TypeError, ValueError) as error:
-            raise Refused("user", str(error).removeprefix("user ")) from None
+        name: str = checked("user", checks.text_name, user)
         if "/" in name or name in (".", ".."):
             raise Refused("user", f"must be a name without '/', and not '.' or '..', got {name!r:.80}")
         return name
@@ -238,7 +236,7 @@ class Recommender:
         A :class:`thali.stores.StoreError` is raised if the store cannot be used; then none of them is done.
         """
         with self._lock:
-            self._begin()
+            self.store.begin_in_turn(PATIENCE_S)
             batch, outcomes = self.prepare(operations)
             refusals = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
             if whole and refusals:
@@ -286,15 +284,8 @@ class Recommender:
         self.store.rollback()
         self.tastes.clear()
 
-    def _begin(self) -> None:
-        until = time.monotonic() + PATIENCE_S
-        while not self.store.begin():
-            if time.monotonic() > until:
-                raise StoreError(f"store {self.store.url} was held by another process for {PATIENCE_S:g} s")
-            time.sleep(0.002)
-
     def _transaction(self, work: Callable[[], None]) -> None:
-        self._begin()
+        self.store.begin_in_turn(PATIENCE_S)
         try:
             work()
             self.store.commit()

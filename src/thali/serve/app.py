@@ -18,6 +18,7 @@ from thali.recommender import Recommender
 from thali.recommender.core import DAY_S
 from thali.recommender.learners import servable
 from thali.recommender.operations import Mark, Prune, TimeOut
+from thali.recommender.showing import measure
 from thali.serve import pages, routes
 from thali.serve.answering import SAID, fail
 from thali.serve.batcher import Batcher, Busy
@@ -139,8 +140,6 @@ def warm(recommender: Recommender) -> None:
     for learner in recommender.learners.values():
         policy = learner.policy
         if len(recommender.catalog) >= policy.K:
-            from thali.recommender.showing import measure
-
             state: Any = policy.init(1)
             lists = policy.recommend(state)
             measure(policy, state, lists[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
@@ -78,6 +79,14 @@ class SqlStore(ABC):
 
         False where another process holds the store: try again a little later.
         """
+
+    def begin_in_turn(self, patience: float, *, write: bool = True) -> None:
+        """The same, waiting up to so many seconds for its turn."""
+        until = time.monotonic() + patience
+        while not self.begin(write=write):
+            if time.monotonic() > until:
+                raise StoreError(f"store {self.url} was held by another process for {patience:g} s")
+            time.sleep(0.002)
 
     @abstractmethod
     def commit(self) -> None:

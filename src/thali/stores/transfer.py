@@ -7,7 +7,6 @@ import os
 import secrets
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -274,11 +273,7 @@ def _line(line: Any, head: dict[str, Any], d: int) -> dict[str, Any]:
 @contextmanager
 def transaction(store: SqlStore, *, write: bool = True) -> Iterator[None]:
     """A transaction that is committed, or rolled back at an error; waits for its turn."""
-    until = time.monotonic() + PATIENCE_S
-    while not store.begin(write=write):
-        if time.monotonic() > until:
-            raise StoreError(f"store {store.url} was held by another process for {PATIENCE_S:g} s")
-        time.sleep(0.005)
+    store.begin_in_turn(PATIENCE_S, write=write)
     try:
         yield
         store.commit()
