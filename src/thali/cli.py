@@ -12,7 +12,7 @@ try:
 except ImportError:  # the commands are part of the lab
     sys.exit("The command thali needs the extra 'lab' or 'serve': in a clone of thali, pip install '.[lab,serve]'")
 
-from thali.commands import catalog, serve, store  # needs typer too
+from thali.commands import catalog, page, serve, store  # needs typer too
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,8 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Processes on this mach
 Cluster = Annotated[str | None, typer.Option(help="The scheduler of a Dask cluster, such as tcp://host:8786.")]
 Seed = Annotated[int, typer.Option(min=0, help="From which splits, people and luck follow.")]
 
+# Options of thali demo that are the page's.
+WEB = {"port", "items", "data", "store"}
 # Columns that wide tables need, whatever the terminal has.
 WIDE = 130
 
@@ -65,6 +67,16 @@ def thali(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 @app.command()
 def demo(
+    context: typer.Context,
+    web: Annotated[bool, typer.Option("--web", help="Serve a page instead, on which you see it learn.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="With --web: the port of the page.")] = 8000,
+    items: Annotated[
+        page.Items, typer.Option(help="With --web: what lists are made of; auto is films where MovieLens is there.")
+    ] = page.Items.auto,
+    data: Data = None,
+    store: Annotated[
+        str | None, typer.Option(help="With --web: where to keep what is learned; nothing is kept by default.")
+    ] = None,
     steps: Annotated[int, typer.Option(min=2, help="Lists shown to each person.")] = 20_000,
     seeds: Annotated[int, typer.Option(min=1, help="People with the same preferences, each with their own luck.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="From which all luck follows.")] = 0,
@@ -74,7 +86,17 @@ def demo(
     sigma: Annotated[float, typer.Option(help="Learning rate σ of the linear policies.")] = 0.1,
     out: Annotated[Path, typer.Option(help="Where the figure goes; its suffix says the format.")] = Path("demo.png"),
 ) -> None:
-    """The paper's synthetic experiment: four policies, 53 items, one person's taste; a table and a regret figure."""
+    """The paper's synthetic experiment: four policies, 53 items, one person's taste; a table and a regret figure.
+
+    With --web: a page on which you click and it learns, and on which you watch simulated people.
+    """
+    given = {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
+    strange = given & {"steps", "seeds", "seed", "alpha", "sigma", "out"} if web else given & WEB
+    if strange:
+        raise ValueError(f"--{min(strange)} must come {'without' if web else 'with'} --web")
+    if web:
+        page.serve_page(items, data, port, store)
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

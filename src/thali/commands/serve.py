@@ -9,9 +9,12 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from thali.serve.settings import Settings
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -50,15 +53,10 @@ def serve(
     ] = False,
     log_requests: Annotated[bool, typer.Option(help="Whether each request is a line of the log.")] = True,
 ) -> None:
-    """Serve lists and learn from clicks over HTTP. The API is described at /docs."""
-    try:
-        import uvicorn
+    """Serve lists and learn from clicks over HTTP: a page at /, the API at /docs."""
+    check_installed("thali serve")
+    from thali.serve.settings import LearnerSetting, Settings, read_keys
 
-        from thali.serve.app import create_app, make_recommender
-        from thali.serve.measures import SEVERAL
-        from thali.serve.settings import LearnerSetting, Settings, read_keys
-    except ImportError as error:
-        raise ModuleNotFoundError(f"thali serve needs the extra 'serve': pip install '.[serve]' ({error})") from error
     if not catalog.is_file():
         raise ValueError(f"catalog must be a file, made by 'thali catalog build', found none at {catalog}")
     if keys is None and not _is_loopback(host):
@@ -79,8 +77,19 @@ def serve(
         hosts=(*LOOPBACK, host) if keys is None else (),
         log_requests=log_requests,
     )
-    _check_free(host, port)
+    check_free(host, port)
     typer.echo(f"thali loads {catalog}; the first time ever it compiles for a minute.", err=True)
+    told = f"thali serves {catalog} on {address(host, port)}, the API at /docs; Ctrl-C stops it."
+    run(settings, host, port, workers, told)
+
+
+def run(settings: Settings, host: str, port: int, workers: int, told: str) -> None:
+    """Serve until stopped; told: what is said once all is ready."""
+    import uvicorn
+
+    from thali.serve.app import create_app, make_recommender
+    from thali.serve.measures import SEVERAL
+
     recommender = make_recommender(settings)  # here, so that what is wrong is a sentence
     options: dict[str, Any] = {
         "host": host,
@@ -92,7 +101,7 @@ def serve(
         "limit_concurrency": 10_000,
         "timeout_graceful_shutdown": 10,
     }
-    typer.echo(f"thali serves {catalog} on http://{host}:{port}, the API at /docs; Ctrl-C stops it.", err=True)
+    typer.echo(told, err=True)
     # uvicorn finishes what it has begun, and then sends itself the signal again: to be stopped is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if workers == 1:
@@ -105,7 +114,22 @@ def serve(
         uvicorn.run("thali.serve.app:handed_on", factory=True, lifespan="on", workers=workers, **options)
 
 
-def _check_free(host: str, port: int) -> None:
+def address(host: str, port: int) -> str:
+    """Where a browser finds it."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def check_installed(command: str) -> None:
+    """An error if the service's own dependencies are missing."""
+    try:
+        import uvicorn  # noqa: F401
+
+        import thali.serve.app  # noqa: F401
+    except ImportError as error:
+        raise ModuleNotFoundError(f"{command} needs the extra 'serve': pip install '.[serve]' ({error})") from error
+
+
+def check_free(host: str, port: int) -> None:
     """An error if nobody can listen there: said before a store is made."""
     try:
         [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

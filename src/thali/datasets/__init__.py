@@ -13,6 +13,7 @@ from thali.datasets.movielens import (
     movielens_25m,
     movielens_32m,
     movielens_100k,
+    movielens_titles,
 )
 from thali.datasets.songs import hetrec_lastfm, taste_profile
 from thali.datasets.tables import tables
@@ -28,6 +29,7 @@ __all__ = [
     "movielens_25m",
     "movielens_32m",
     "movielens_100k",
+    "movielens_titles",
     "tables",
     "taste_profile",
     "yelp",

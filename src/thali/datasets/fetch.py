@@ -87,20 +87,26 @@ def folder(name: str, root: str | Path | None = None, *, archives: Mapping[str, 
     if it is there, else the cache folder's, into which it is fetched first where that may be done.
     """
     archive = archives[name]
+    here = found(name, root)
+    if here is not None:
+        return here
+    if root is not None:
+        raise FileNotFoundError(
+            f"{Path(root) / name} is not there: it must hold {archive.files}, from {archive.address or archive.page}"
+        )
+    return fetch(archive, cache())
+
+
+def found(name: str, root: str | Path | None = None) -> Path | None:
+    """The same folder if it is there already, without fetching."""
     if root is not None:
         base = Path(root)
         if (base / name).is_dir():
             return base / name
-        if base.is_dir() and Path(os.path.abspath(base)).name == name:
-            return base
-        raise FileNotFoundError(
-            f"{base / name} is not there: it must hold {archive.files}, from {archive.address or archive.page}"
-        )
+        return base if base.is_dir() and Path(os.path.abspath(base)).name == name else None
     shared = os.environ.get("THALI_DATA")
-    if shared and (Path(shared) / name).is_dir():
-        return Path(shared) / name
-    kept = cache() / name
-    return kept if kept.is_dir() else fetch(archive, kept.parent)
+    places = ([Path(shared) / name] if shared else []) + [cache() / name]
+    return next((place for place in places if place.is_dir()), None)
 
 
 def cache() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from thali.datasets import fetch
 from thali.datasets.files import Kind, Table, collect
@@ -52,46 +53,61 @@ def movielens(folder: str | Path) -> Interactions:
     stars outside 0.5..5 are errors that name file and line; a film without genres is kept, without topics.
     """
     folder = Path(folder)
+    where, films = _films(folder)
     ratings: dict[str, Kind] = {"user": "whole", "item": "whole", "value": "number"}
-    if (folder / "u.data").exists():
-        films = _films_100k(folder)
+    if where.name == "u.item":
         table = Table(folder / "u.data", ratings, separator="\t", header=False, quoted=False)
-        where = folder / "u.item"
-    elif (folder / "ratings.dat").exists():
-        where = folder / "movies.dat"
-        films = _films(
-            Table(where, {"movie": "whole", "title": "text", "genres": "text"}, "::", False, False, _old(where))
-        )
+    elif where.name == "movies.dat":
         table = Table(folder / "ratings.dat", ratings, "::", header=False, quoted=False)
-    elif (folder / "ratings.csv").exists():
-        where = folder / "movies.csv"
-        films = _films(Table(where, {"movieId": "whole", "title": "text", "genres": "text"}))
-        table = Table(folder / "ratings.csv", {"userId": "whole", "movieId": "whole", "rating": "number"})
     else:
-        raise FileNotFoundError(
-            f"{folder} must hold MovieLens files: u.data, ratings.dat or ratings.csv; none is there"
-        )
-    names, genres = list(films), list(films.values())
-    return collect(table, names, genres, items_path=where, lowest=0.5, highest=5.0)
+        table = Table(folder / "ratings.csv", {"userId": "whole", "movieId": "whole", "rating": "number"})
+    genres = [film.genres for film in films.values()]
+    return collect(table, list(films), genres, items_path=where, lowest=0.5, highest=5.0)
 
 
-def _films(table: Table) -> dict[int, list[str]]:
-    """Genres by film, from lines of number, title, and genres joined by |."""
-    films: dict[int, list[str]] = {}
-    for line, (number, _, genres) in table.rows():
+def movielens_titles(folder: str | Path) -> dict[int, str]:
+    """Titles by MovieLens number, as they are written there ("Matrix, The (1999)"). folder: as in :func:`movielens`."""
+    return {number: film.title for number, film in _films(Path(folder))[1].items()}
+
+
+class Film(NamedTuple):
+    """What the list of films says of one."""
+
+    title: str
+    genres: list[str]
+
+
+def _films(folder: Path) -> tuple[Path, dict[int, Film]]:
+    """The list of films and what it says, in whichever of the publisher's formats the folder has."""
+    if (folder / "u.data").exists():
+        return folder / "u.item", _films_100k(folder)
+    if (folder / "ratings.dat").exists():
+        where = folder / "movies.dat"
+        columns: dict[str, Kind] = {"movie": "whole", "title": "text", "genres": "text"}
+        return where, _lines(Table(where, columns, "::", False, False, _old(where)))
+    if (folder / "ratings.csv").exists():
+        where = folder / "movies.csv"
+        return where, _lines(Table(where, {"movieId": "whole", "title": "text", "genres": "text"}))
+    raise FileNotFoundError(f"{folder} must hold MovieLens files: u.data, ratings.dat or ratings.csv; none is there")
+
+
+def _lines(table: Table) -> dict[int, Film]:
+    """Films, from lines of number, title, and genres joined by |."""
+    films: dict[int, Film] = {}
+    for line, (number, title, genres) in table.rows():
         key = _number(table.path, line, number)
         if key in films:
             raise ValueError(f"{table.path}, line {line}: film {key} is here already")
-        films[key] = [] if genres in ("", NO_GENRES) else genres.split("|")
+        films[key] = Film(title, [] if genres in ("", NO_GENRES) else genres.split("|"))
     return films
 
 
-def _films_100k(folder: Path) -> dict[int, list[str]]:
-    """Genres by film, from u.genre (name|number) and u.item, whose last fields are a flag for each genre."""
+def _films_100k(folder: Path) -> dict[int, Film]:
+    """Films, from u.genre (name|number) and u.item, whose last fields are a flag for each genre."""
     genres = [line.split("|")[0] for line in (folder / "u.genre").read_text("latin-1").splitlines() if line.strip()]
     if not genres:
         raise ValueError(f"{folder / 'u.genre'} is empty")
-    films: dict[int, list[str]] = {}
+    films: dict[int, Film] = {}
     with (folder / "u.item").open(encoding="latin-1") as file:
         for line, text in enumerate(file, start=1):
             fields = text.rstrip("\r\n").split("|")
@@ -105,7 +121,8 @@ def _films_100k(folder: Path) -> dict[int, list[str]]:
             if key in films:
                 raise ValueError(f"{folder / 'u.item'}, line {line}: film {key} is here already")
             # The first, "unknown", says that there are none.
-            films[key] = [name for name, flag in zip(genres, flags, strict=True) if flag == "1" and name != "unknown"]
+            its = [name for name, flag in zip(genres, flags, strict=True) if flag == "1" and name != "unknown"]
+            films[key] = Film(fields[1], its)
     return films
 
 

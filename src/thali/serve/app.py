@@ -19,7 +19,7 @@ from thali.recommender.core import DAY_S
 from thali.recommender.learners import servable
 from thali.recommender.operations import Mark, Prune, TimeOut
 from thali.recommender.showing import measure
-from thali.serve import pages, routes
+from thali.serve import routes
 from thali.serve.answering import SAID, fail
 from thali.serve.batcher import Batcher, Busy
 from thali.serve.gate import App, Gate
@@ -28,6 +28,7 @@ from thali.serve.settings import Settings
 from thali.serve.simulations import Simulations
 from thali.stores import StoreError
 from thali.stores.sqlite import SqliteStore
+from thali.web import page, reference
 
 DEFAULT_K = 10
 # How often time-outs are given and old impressions removed, and up to how many at a time.
@@ -118,7 +119,7 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         default_response_class=Response,
     )
     # Their routes, rather than the routers: one step less for every request.
-    app.router.routes.extend([*routes.router.routes, *pages.router.routes])
+    app.router.routes.extend([*routes.router.routes, *page.router.routes, *reference.router.routes])
 
     async def said(request: Request, error: Exception) -> Response:
         gate.note(error, request.state.request_id)

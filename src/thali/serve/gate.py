@@ -27,8 +27,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 #: Answers the body of a request from someone of this role.
 Quick = Callable[[str, bytes], Awaitable[bytes]]
 
-#: For everyone, key or not.
-OPEN = ("/healthz", "/readyz", "/openapi.json", "/docs")
+#: For everyone, key or not: the page, what it asks first, the API's reference, whether all is well.
+OPEN = frozenset({"/", "/v1/about", "/healthz", "/readyz", "/openapi.json", "/docs"})
+OPEN_BELOW = ("/page/", "/docs/")
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # So much of a path goes into the log: any name that is allowed, and the words around it.
 LOGGED = 512
@@ -150,7 +151,7 @@ class Gate:
             told = f"Content-Type must be application/json, got {kind.decode('latin-1')!r:.80}"
             return Problem(415, told, "Content-Type")
         role = self._role(headers.get(b"authorization", b""))
-        if role is None and not any(path == free or path.startswith(f"{free}/") for free in OPEN):
+        if role is None and path not in OPEN and not path.startswith(OPEN_BELOW):
             told = "Authorization must be 'Bearer KEY' with a key of this service"
             return Problem(401, told, "Authorization", {"WWW-Authenticate": "Bearer"})
         scope["state"]["role"] = role

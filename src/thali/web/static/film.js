@@ -1,0 +1,75 @@
+// A simulated person and what each policy did, step by step. All follows from the seed: the service keeps nothing, and
+// is asked for longer and longer runs, of which it answers the part that is new. A change of taste begins a new part.
+
+import * as api from "./api.js";
+
+const FIRST = 250; // steps of the first part, of which every one is kept
+const POINTS = 125; // of each later part
+
+export class Film {
+  /** asked: {policies, K, seed, theta or null: drawn from the seed}; most: steps at the end. */
+  constructor(asked, most) {
+    Object.assign(this, { asked, most, steps: [], tastes: [], cut: 0 });
+    this.runs = new Map(asked.policies.map((policy) => [policy, { regret: [], clicks: [], lists: [], estimates: [] }]));
+    this.growing = null;
+  }
+
+  get end() {
+    return this.steps.at(-1) ?? 0;
+  }
+
+  /** The number of points up to a step. */
+  upTo(step) {
+    let low = 0;
+    let high = this.steps.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.steps[middle] <= step) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /** The taste in force at a step, with its best list: {step, theta, best_list, best}. */
+  taste(step) {
+    return this.tastes.findLast((one) => one.step < step) ?? this.tastes[0];
+  }
+
+  /** Ask for the next part, once at a time. */
+  grow() {
+    if (this.growing === null && this.end < this.most) {
+      const mine = this.#next().finally(() => {
+        if (this.growing === mine) this.growing = null;
+      });
+      this.growing = mine;
+    }
+    return this.growing;
+  }
+
+  async #next() {
+    const { cut, end } = this;
+    const target = Math.min(this.most, end + Math.max(FIRST, end));
+    const many = Math.min(target - end, target <= FIRST ? FIRST : POINTS);
+    const points = Array.from({ length: many }, (_, at) => end + Math.round(((at + 1) * (target - end)) / many));
+    const changes = this.tastes.slice(1).map(({ step, theta }) => ({ step, theta }));
+    const told = await api.simulate({ ...this.asked, steps: target, points, since: end, changes, trace: true });
+    if (cut !== this.cut) return; // the taste was changed meanwhile: this is not what happened
+    this.tastes = [{ step: 0, theta: told.theta, best_list: told.best_list, best: told.best }, ...told.changes];
+    this.steps.push(...told.steps);
+    for (const run of told.runs) {
+      const mine = this.runs.get(run.policy);
+      for (const what of ["regret", "clicks", "lists"]) mine[what].push(...run[what]);
+      mine.estimates.push(...(run.estimates ?? []));
+    }
+  }
+
+  /** From a step on, another taste: what came after it is asked for anew. */
+  change(step, theta) {
+    const many = this.upTo(step);
+    this.cut += 1;
+    this.growing = null;
+    this.steps.length = many;
+    for (const run of this.runs.values()) for (const part of Object.values(run)) part.length = Math.min(part.length, many);
+    this.tastes = [...this.tastes.filter((one) => one.step < this.end), { step: this.end, theta, best_list: null, best: null }];
+  }
+}

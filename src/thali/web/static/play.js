@@ -1,0 +1,263 @@
+// Play: a list, a click, the next list; and what was learned.
+
+import * as api from "./api.js";
+import { tasteTable } from "./charts.js";
+import { el, field, keep, kept, lasting, listed, number, percent, say, select, svg } from "./dom.js";
+import { card, covered } from "./plate.js";
+
+const KEPT = "thali.play";
+const SHOWN_ROUNDS = 40;
+const newName = () => `guest-${Array.from(crypto.getRandomValues(new Uint8Array(5)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+
+/** Fill the place with the view; the answer takes it down. */
+export function play(place, service) {
+  const learners = new Map(service.learners.map((one) => [one.name, one]));
+  const usual = service.learners.reduce((best, one) => (one.share > best.share ? one : best));
+  const me = settled(kept(lasting, KEPT));
+  let shown = null; // the list on the page
+  let rounds = []; // what was answered so far: {impression, clicked: position or null}
+  let lit = [];
+  let busy = false;
+  let gone = false;
+
+  /** What was kept, as far as this service still has it. */
+  function settled(found) {
+    const given = found !== null && typeof found === "object" ? found : {};
+    const learner = learners.has(given.learner) ? given.learner : usual.name;
+    const most = Math.min(service.limits.K, service.items);
+    return {
+      user: typeof given.user === "string" ? given.user : newName(),
+      learner,
+      K: Number.isInteger(given.K) && given.K >= 1 && given.K <= most ? given.K : learners.get(learner).K,
+      alpha: typeof given.alpha === "number" && given.alpha >= 0 ? given.alpha : null,
+      impression: typeof given.impression === "string" ? given.impression : null,
+      keys: given.keys !== false,
+    };
+  }
+
+  const learner = () => learners.get(me.learner);
+  const diverse = () => learner().features === "gains";
+  const list = el("ol", { class: "plate", "aria-label": "The list" });
+  const none = el("button", { type: "button", class: "none", click: () => answer(null) }, "None of these ", el("kbd", {}, "N"));
+  const back = el("button", { type: "button", click: undo }, "Undo ", el("kbd", {}, "U"));
+  const again = el("button", { type: "button", click: startAgain }, "Start again");
+  const score = el("p", { class: "score" });
+  const path = el("div", { class: "path" });
+  const error = el("p", { class: "error", role: "alert" });
+  const taste = tasteTable("Your taste, as learned so far", { plate: true });
+  const controls = el("div", { class: "controls" });
+  const name = el("code");
+
+  function buildControls() {
+    const most = Math.min(12, service.limits.K, service.items);
+    const sizes = Array.from({ length: most }, (_, at) => at + 1);
+    if (!sizes.includes(me.K)) sizes.push(me.K);
+    const own = learner().alpha;
+    const alphas = [...new Set([0, own / 8, own / 4, own / 2, own, 2 * own, 4 * own, me.alpha ?? own])].sort((a, b) => a - b);
+    const told = (alpha) => `${Number(alpha.toPrecision(4))}${alpha === 0 ? " (none)" : alpha === own ? " (usual)" : ""}`;
+    const change = (what) => (value) => {
+      Object.assign(me, what(value));
+      buildControls();
+      run(async () => {
+        await loadRounds();
+        await next();
+      });
+    };
+    const shortcuts = el("input", { type: "checkbox", checked: me.keys, change: () => { me.keys = shortcuts.checked; save(); } });
+    const focused = document.activeElement?.getAttribute("name");
+    controls.replaceChildren(
+      field("Policy", select([...learners.values()].map((one) => [one.name, one.name === one.policy ? one.policy : `${one.name} (${one.policy})`]), me.learner, change((value) => ({ learner: value, alpha: null })), { name: "policy" })),
+      field("Items in a list, K", select(sizes.map((size) => [size, size]), me.K, change((value) => ({ K: Number(value) })), { name: "K" })),
+      field("Curiosity, α", select(alphas.map((alpha) => [alpha, told(alpha)]), me.alpha ?? own, change((value) => ({ alpha: Number(value) })), { name: "alpha" })),
+      el("label", { class: "check" }, shortcuts, el("span", {}, "Keys ", el("kbd", {}, "1"), "…, ", el("kbd", {}, "N"), " and ", el("kbd", {}, "U"))),
+    );
+    if (focused) controls.querySelector(`[name="${focused}"]`)?.focus();
+  }
+
+  function save() {
+    name.textContent = me.user;
+    keep(lasting, KEPT, me);
+  }
+
+  /** One thing at a time; what is refused is said, and the list stays. */
+  async function run(work) {
+    if (busy) return;
+    busy = true;
+    list.setAttribute("aria-busy", "true");
+    error.textContent = "";
+    try {
+      await work();
+    } catch (problem) {
+      if (!(problem instanceof api.Refusal)) throw problem;
+      error.textContent = `${problem.message}.`;
+    } finally {
+      busy = false;
+      list.removeAttribute("aria-busy");
+    }
+  }
+
+  async function next() {
+    const asked = { user: me.user, learner: me.learner, K: me.K };
+    if (me.alpha !== null) asked.alpha = me.alpha;
+    shown = await api.recommend(asked);
+    me.impression = shown.impression;
+    save();
+    drawList();
+    await drawTaste();
+  }
+
+  function drawList() {
+    const within = list.contains(document.activeElement);
+    list.replaceChildren(
+      ...shown.items.map((_, at) => {
+        const id = `item-${at}`;
+        return el("li", {}, el("button", {
+          type: "button", class: "item", click: () => answer(at),
+          "aria-labelledby": `${id}-place ${id}-name`, "aria-describedby": `${id}-why`,
+        }, card(shown.items, at, { id, diverse: diverse() })));
+      }),
+    );
+    if (within) list.querySelector("button").focus();
+    list.dataset.impression = shown.impression;
+  }
+
+  async function drawTaste() {
+    const known = await api.user(me.user);
+    if (gone) return;
+    const found = known.learners[me.learner]?.taste;
+    const half = learner().alpha; // nothing learned: θ̄ = 0 and M = I
+    const blank = () => service.topics.map((topic) => ({ topic, estimate: 0, low: -half, high: half }));
+    taste.update(found ?? blank(), { lit, covered: diverse() ? covered(shown.items) : alone(shown.items) });
+    drawRounds();
+  }
+
+  /** Items taken alone do not say what the list covers: then the best item of each topic. */
+  function alone(items) {
+    const shares = {};
+    for (const { gains } of items) for (const [topic, gain] of Object.entries(gains)) shares[topic] = Math.max(shares[topic] ?? 0, gain);
+    return shares;
+  }
+
+  function drawRounds() {
+    const hits = rounds.filter((round) => round.clicked !== null).length;
+    back.disabled = rounds.length === 0;
+    score.textContent = rounds.length
+      ? `Round ${rounds.length + 1}: so far ${hits} of ${rounds.length} lists had something for you (${percent(hits / rounds.length)}).`
+      : "Round 1.";
+    const last = rounds.slice(-SHOWN_ROUNDS);
+    const high = Math.max(me.K, ...last.map((round) => (round.clicked ?? 0) + 1));
+    const y = (position) => 8 + (44 * position) / high;
+    const marks = last.map((round, at) => {
+      const x = 10 + 12 * at;
+      return round.clicked === null
+        ? svg("path", { class: "miss", d: `M${x - 3} ${y(high) - 3}l6 6m0 -6l-6 6` })
+        : svg("circle", { class: "hit", cx: x, cy: y(round.clicked), r: 4 });
+    });
+    const told = last.map((round) => (round.clicked === null ? "none" : round.clicked + 1)).join(", ");
+    path.replaceChildren(...(last.length ? [
+      el("h2", {}, "Where you clicked"),
+      svg("svg", { viewBox: `0 0 ${20 + 12 * SHOWN_ROUNDS} 60`, role: "img", "aria-label": `Positions clicked, round by round: ${told}` }, marks),
+      el("p", { class: "note" }, "A column a round, the top of the list on top; × for none of these. As thali learns, clicks come higher."),
+    ] : []));
+  }
+
+  function answer(position) {
+    return run(async () => {
+      const items = shown.items.map((one) => String(one.item));
+      await api.feedback(shown.impression, position === null ? [] : [position]);
+      rounds.push({ impression: shown.impression, clicked: position });
+      lit = position === null ? [] : Object.keys(shown.items[position].gains);
+      say(position === null
+        ? "None of these: all were seen and passed over. A new list."
+        : `${items[position]}${position ? `, and passed over ${listed(items.slice(0, position))}` : ""}. A new list.`);
+      await next();
+    });
+  }
+
+  function undo() {
+    return run(async () => {
+      const last = rounds.at(-1);
+      if (last === undefined) return;
+      await api.undo(last.impression);
+      rounds.pop();
+      lit = [];
+      shown = await api.impression(last.impression);
+      me.impression = shown.impression;
+      save();
+      drawList();
+      await drawTaste();
+      say("Taken back: the list before is here again.");
+    });
+  }
+
+  function startAgain() {
+    return run(async () => {
+      if (service.role === "admin") await api.forget(me.user); // else they stay, as someone who never came back
+      me.user = newName();
+      rounds = [];
+      lit = [];
+      await next();
+      say("A new person, of whom nothing is known.");
+    });
+  }
+
+  async function loadRounds() {
+    const page = await api.history(me.user, 200);
+    rounds = page.impressions
+      .filter((one) => one.learner === me.learner && one.answer !== null)
+      .map((one) => ({ impression: one.impression, clicked: one.clicked.length ? one.clicked[0] : null }))
+      .reverse();
+  }
+
+  /** The list that was there before the page was loaded anew, if it still waits for an answer. */
+  async function resume() {
+    if (me.impression === null) return false;
+    await loadRounds();
+    try {
+      shown = await api.impression(me.impression);
+    } catch (problem) {
+      if (problem instanceof api.Refusal && problem.status === 404) return false;
+      throw problem;
+    }
+    if (shown.user !== me.user || shown.learner !== me.learner || shown.clicked !== null) return false;
+    save();
+    drawList();
+    await drawTaste();
+    return true;
+  }
+
+  function pressed(event) {
+    if (!me.keys || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (event.target instanceof Element && event.target.closest("input, select, textarea, dialog")) return;
+    const letter = event.key.toLowerCase();
+    if (letter === "n") answer(null);
+    else if (letter === "u") undo();
+    else if (/^[0-9]$/.test(letter)) {
+      const position = letter === "0" ? 9 : Number(letter) - 1;
+      if (shown === null || position >= shown.items.length) return;
+      answer(position);
+    } else return;
+    event.preventDefault();
+  }
+
+  buildControls();
+  place.append(
+    el("h1", {}, "Click the first one you like"),
+    el("p", { class: "lead" }, "From the top: what you pass over counts as seen, what comes below does not. thali learns your taste from each click, and mixes a list that has something for every part of it."),
+    el("div", { class: "columns" },
+      el("section", { "aria-label": "The list" }, list, el("div", { class: "row" }, none, back, again), error, score, path),
+      el("section", { class: "card", "aria-label": "What is learned" }, taste.element,
+        el("p", { class: "note" }, el("i", { class: "key band" }), "not known yet (the interval in which the taste may lie) ", el("i", { class: "key bar" }), "learned taste"),
+        el("p", { class: "note" }, "In the list: ", el("i", { class: "key belief" }), "belief ", el("i", { class: "key curiosity" }), "curiosity. Topics fade where the items above have them already."),
+        controls,
+        el("p", { class: "note" }, "You are ", name, ". Each policy learns from its own lists only."))),
+  );
+  document.addEventListener("keydown", pressed);
+  run(async () => {
+    if (!(await resume())) await next();
+  });
+  return () => {
+    gone = true;
+    document.removeEventListener("keydown", pressed);
+  };
+}

@@ -1,0 +1,283 @@
+// Watch: a made-up person whose taste is hidden from several policies, which learn it side by side.
+
+import * as api from "./api.js";
+import { lineChart, span } from "./charts.js";
+import { count, el, field, number, percent, say, select, svg } from "./dom.js";
+import { Film } from "./film.js";
+
+const USUAL = ["CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB"];
+const MOST = 6; // colours there are
+const SPEEDS = [2, 10, 30, 100, 300, 1000, 3000];
+const REDRAW_MS = 66;
+const LATELY = 200; // steps of the latest click rate
+const AHEAD_S = 4; // of film to have, before more is asked for
+
+/** A taste at random: some topics much, most a little (Dirichlet(1/2), by squares of normal numbers). */
+function randomTaste(topics) {
+  const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
+  return shares(topics, topics.map(() => normal() ** 2));
+}
+
+function shares(topics, values) {
+  const sum = values.reduce((all, value) => all + value, 0);
+  // Rounded down, so that they never sum to more than 1.
+  return Object.fromEntries(topics.map((topic, at) => [topic, Math.floor((1e6 * values[at]) / sum) / 1e6]));
+}
+
+export function watch(place, service) {
+  const chosen = new Set(USUAL.filter((name) => service.policies.includes(name)));
+  const asked = { K: Math.min(service.learners[0].K, service.items), seed: newSeed(), theta: null };
+  let film = null;
+  let step = 0;
+  let paused = false;
+  let speed = 3;
+  let over = false;
+  let frame = 0;
+  let before = null;
+  let drawn = 0;
+
+  function newSeed() {
+    return crypto.getRandomValues(new Uint32Array(1))[0];
+  }
+
+  const error = el("p", { class: "error", role: "alert" });
+  const at = el("output", { class: "step" });
+  const pause = el("button", { type: "button", class: "main", click: () => (over ? begin({ seed: newSeed() }) : hold(!paused)) });
+  const told = el("output", {});
+  const slider = el("input", { type: "range", min: 0, max: SPEEDS.length - 1, step: 1, value: speed, name: "speed", input: () => setSpeed(Number(slider.value)) });
+  const chart = lineChart({ x: "steps", y: "clicks missed against the best list (regret)" });
+  const figures = el("tbody");
+  const lists = el("div", { class: "lists" });
+  const tastes = el("tbody");
+  const drift = el("button", { type: "button", click: () => change(randomTaste(service.topics)) }, "Change the taste now");
+  const sliders = new Map();
+  const choice = el("fieldset", { class: "choice" }, el("legend", {}, `Policies (up to ${MOST})`));
+
+  function setSpeed(to) {
+    speed = to;
+    told.textContent = `${count(SPEEDS[speed])} steps a second`;
+    slider.setAttribute("aria-valuetext", told.textContent);
+  }
+
+  function hold(on) {
+    paused = on;
+    pause.textContent = over ? "Again, with new luck" : paused ? "Go on" : "Pause";
+  }
+
+  function begin(changed) {
+    Object.assign(asked, changed);
+    error.textContent = "";
+    film = new Film({ policies: [...chosen], K: asked.K, seed: asked.seed, theta: asked.theta }, Math.floor(service.limits.simulated_steps / chosen.size));
+    step = 0;
+    over = false;
+    drift.disabled = false;
+    hold(false);
+    layOut();
+    more();
+  }
+
+  async function more() {
+    const mine = film;
+    const first = film.end === 0;
+    try {
+      await film.grow();
+      if (first && mine === film && film.end > 0) setSliders(film.tastes[0].theta);
+    } catch (problem) {
+      if (!(problem instanceof api.Refusal)) throw problem;
+      if (mine !== film) return;
+      error.textContent = `${problem.message}.`;
+      hold(true);
+    }
+  }
+
+  /** Another taste from this moment on. */
+  function change(theta) {
+    if (film === null || film.end === 0 || over) return;
+    film.change(Math.max(1, Math.floor(step)), theta);
+    step = film.end;
+    setSliders(theta);
+    say("The taste has changed.");
+    hold(false);
+    more();
+  }
+
+  function setSliders(theta) {
+    for (const [topic, one] of sliders) one.value = Math.round(100 * (theta[topic] ?? 0));
+  }
+
+  function drawnTaste() {
+    const values = service.topics.map((topic) => Number(sliders.get(topic).value));
+    if (values.some((value) => value > 0)) return shares(service.topics, values);
+    error.textContent = "Draw a taste first: at least one topic must be above 0.";
+    return null;
+  }
+
+  // What stays while numbers change
+
+  const rows = new Map();
+  const cards = new Map();
+  const marks = new Map();
+
+  function layOut() {
+    const names = [...chosen];
+    rows.clear();
+    cards.clear();
+    marks.clear();
+    figures.replaceChildren(...names.map((name, kind) => {
+      const row = Object.fromEntries(["regret", "rate", "lately", "off"].map((what) => [what, el("td", { class: "num", "data-policy": name, "data-figure": what }, "–")]));
+      rows.set(name, row);
+      return el("tr", {}, el("th", { scope: "row" }, swatch(kind), name), ...Object.values(row));
+    }));
+    lists.replaceChildren(...["best", ...names].map((name, at) => {
+      const items = el("ol");
+      cards.set(name, items);
+      return el("section", { class: "card", "aria-label": name === "best" ? "The best list" : `The list of ${name}`, "data-list": name },
+        el("h3", {}, at ? swatch(at - 1) : null, name === "best" ? "The best list" : name), items);
+    }));
+    tastes.replaceChildren(...service.topics.map((topic) => {
+      const parts = { truth: svg("rect", { class: "truth", y: 1, height: 8 }), learned: names.map((_, kind) => svg("line", { class: `tick kind${kind}`, y1: 0, y2: 10 })), value: el("td", { class: "num" }), said: el("span", { class: "unseen" }) };
+      marks.set(topic, parts);
+      return el("tr", { "data-topic": topic }, el("th", { scope: "row" }, topic),
+        el("td", { class: "chart" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, parts.truth, parts.learned), parts.said), parts.value);
+    }));
+    draw();
+  }
+
+  function swatch(kind) {
+    return svg("svg", { class: "swatch", viewBox: "0 0 24 8", "aria-hidden": "true" }, svg("line", { class: `curve kind${kind}`, x1: 0, x2: 24, y1: 4, y2: 4 }));
+  }
+
+  /** The page at this step. */
+  function draw() {
+    const many = film.upTo(step);
+    at.textContent = `Step ${count(many ? film.steps[many - 1] : 0)} of ${count(film.most)}`;
+    at.dataset.step = many ? film.steps[many - 1] : 0;
+    at.dataset.over = over;
+    const names = [...chosen];
+    const xs = [0, ...film.steps.slice(0, many)];
+    const curves = names.map((name, kind) => ({ name, kind, xs, ys: [0, ...film.runs.get(name).regret.slice(0, many)] }));
+    const regrets = curves.map(({ name, ys }) => `${name} ${number(ys.at(-1), 1)}`).join(", ");
+    chart.draw({ label: `Regret after ${count(xs.at(-1))} steps: ${regrets}`, curves, end: xs.at(-1), marks: film.tastes.slice(1).map((one) => one.step) });
+    if (!many) return;
+    const now = film.steps[many - 1];
+    const { theta, best_list: best } = film.taste(now);
+    const truth = service.topics.map((topic) => theta[topic] ?? 0);
+    const from = film.upTo(Math.max(0, now - LATELY));
+    for (const name of names) {
+      const run = film.runs.get(name);
+      const row = rows.get(name);
+      const clicks = run.clicks[many - 1];
+      const since = from ? run.clicks[from - 1] : 0;
+      const estimate = run.estimates[many - 1];
+      row.regret.textContent = number(run.regret[many - 1], 1);
+      row.rate.textContent = percent(clicks / now, 1);
+      row.lately.textContent = percent((clicks - since) / (now - (from ? film.steps[from - 1] : 0)), 1);
+      row.off.textContent = estimate ? number(Math.hypot(...estimate.map((value, j) => value - truth[j]))) : "–";
+      itemList(cards.get(name), run.lists[many - 1], best);
+    }
+    itemList(cards.get("best"), best ?? [], null);
+    const known = names.map((name) => film.runs.get(name).estimates[many - 1]);
+    const [low, high] = span(known.flatMap((one) => one ?? []).filter((value) => value < 2));
+    for (const [j, topic] of service.topics.entries()) {
+      const parts = marks.get(topic);
+      const x = (value) => 100 * Math.min(1, Math.max(0, (value - low) / (high - low)));
+      parts.truth.setAttribute("x", x(0));
+      parts.truth.setAttribute("width", x(truth[j]) - x(0));
+      parts.value.textContent = number(truth[j]);
+      const said = [];
+      for (const [kind, tick] of parts.learned.entries()) {
+        tick.toggleAttribute("hidden", !known[kind]);
+        if (!known[kind]) continue;
+        tick.setAttribute("x1", x(known[kind][j]));
+        tick.setAttribute("x2", x(known[kind][j]));
+        said.push(`${names[kind]} ${number(known[kind][j])}`);
+      }
+      parts.said.textContent = said.join(", ");
+    }
+  }
+
+  function itemList(place, items, best) {
+    const good = new Set(best ?? []);
+    const key = JSON.stringify([items, best]);
+    if (place.dataset.key === key) return;
+    place.dataset.key = key;
+    place.replaceChildren(...items.map((item) => el("li", { class: good.has(item) ? "good" : "", dir: "auto" }, String(item), good.has(item) ? el("span", { class: "unseen" }, " (in the best list)") : null)));
+  }
+
+  function tick(now) {
+    frame = requestAnimationFrame(tick);
+    const passed = before === null ? 0 : Math.min(0.25, (now - before) / 1000);
+    before = now;
+    if (film === null || paused || over) return;
+    step = Math.min(film.end, step + passed * SPEEDS[speed]);
+    if (film.end - step < AHEAD_S * SPEEDS[speed] && film.end < film.most && film.growing === null && !error.textContent) more();
+    if (step >= film.most) {
+      over = true;
+      drift.disabled = true;
+      hold(false);
+      say("The end.");
+    }
+    if (over || now - drawn > REDRAW_MS) {
+      drawn = now;
+      draw();
+    }
+  }
+
+  function pick() {
+    const boxes = service.policies.map((name) => {
+      const box = el("input", { type: "checkbox", name: "policy", value: name, checked: chosen.has(name), change: () => {
+        if (box.checked) chosen.add(name);
+        else chosen.delete(name);
+        limit();
+        begin({});
+      } });
+      return el("label", { class: "check" }, box, el("span", {}, name));
+    });
+    function limit() {
+      for (const { firstChild: box } of boxes) box.disabled = box.checked ? chosen.size === 1 : chosen.size === MOST;
+    }
+    limit();
+    choice.append(...boxes);
+  }
+
+  for (const topic of service.topics) {
+    sliders.set(topic, el("input", { type: "range", min: 0, max: 100, value: 0, name: "taste" }));
+  }
+  const sizes = Array.from({ length: Math.min(12, service.limits.K, service.items) }, (_, size) => size + 1);
+  if (!sizes.includes(asked.K)) sizes.push(asked.K);
+  pick();
+  setSpeed(speed);
+  place.append(
+    el("h1", {}, "Watch policies learn a hidden taste"),
+    el("p", { class: "lead" }, "A made-up person clicks by the paper's model. Each policy shows them lists and learns from their clicks; none is told the taste, and all meet the same luck."),
+    el("div", { class: "row bar" }, pause,
+      el("label", { class: "field speed" }, el("span", {}, "Speed"), slider, told),
+      el("button", { type: "button", click: () => begin({ theta: null, seed: newSeed() }) }, "New person"),
+      el("button", { type: "button", click: () => begin({ theta: film.tastes[0]?.theta ?? asked.theta, seed: newSeed() }) }, "Same person, new luck"),
+      drift, at),
+    error,
+    el("div", { class: "columns" },
+      el("section", { class: "card", "aria-label": "Regret" }, el("h2", {}, "Regret"), chart.element,
+        el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Figures by policy" },
+          el("table", { class: "figures" }, el("caption", { class: "unseen" }, "Figures by policy"),
+            el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Policy"), ...["Regret", "Click rate", `Last ${LATELY}`, "Taste off by"].map((name) => el("th", { scope: "col", class: "num" }, name)))), figures)),
+        el("p", { class: "note" }, "Taste off by: the distance of the learned taste from the true one. CascadeKLUCB and its like learn items, not topics.")),
+      el("section", { class: "card", "aria-label": "True and learned taste" },
+        el("table", { class: "taste" }, el("caption", {}, "True taste and learned tastes"), el("thead", {}, el("tr", {}, ...["Topic", "Taste"].map((name) => el("th", { scope: "col" }, name)), el("th", { scope: "col", class: "num" }, "True"))), tastes),
+        el("p", { class: "note" }, el("i", { class: "key truth" }), "true taste; a mark in its colour for what each policy has learned"))),
+    el("h2", {}, "Their lists now"),
+    lists,
+    el("div", { class: "columns" },
+      el("details", { class: "card" }, el("summary", {}, "Draw a taste"),
+        el("div", { class: "sliders" }, ...[...sliders].map(([topic, one]) => field(topic, one))),
+        el("div", { class: "row" },
+          el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) begin({ theta, seed: newSeed() }); } }, "A new person with this taste"),
+          el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) change(theta); } }, "Change to this taste now")),
+        el("p", { class: "note" }, "Only the proportions count: they are made to sum to 1.")),
+      el("details", { class: "card" }, el("summary", {}, "Policies and K"),
+        field("Items in a list, K", select(sizes.map((size) => [size, size]), asked.K, (value) => begin({ K: Number(value) }), { name: "K" })), choice)),
+  );
+  begin({});
+  frame = requestAnimationFrame(tick);
+  return () => cancelAnimationFrame(frame);
+}
