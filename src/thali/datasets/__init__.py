@@ -1,9 +1,11 @@
-"""Publishers' files and your own tables → :class:`Interactions`.
+"""Publishers' files and your own tables → :class:`Interactions`; a catalogue to play with → :class:`Weights`.
 
 Films: ``movielens_100k`` to ``movielens_32m``, and ``movielens`` of any folder. Music: ``taste_profile`` (songs) and
 ``hetrec_lastfm`` (artists). Restaurants: ``yelp``, ``yelp_core40`` and ``yelp_hin``. Your own: ``tables``.
+No data at all: ``dishes``.
 """
 
+from thali.datasets.dishes import dishes
 from thali.datasets.interactions import Interactions
 from thali.datasets.movielens import (
     movielens,
@@ -17,10 +19,13 @@ from thali.datasets.movielens import (
 )
 from thali.datasets.songs import hetrec_lastfm, taste_profile
 from thali.datasets.tables import tables
+from thali.datasets.weights import Weights
 from thali.datasets.yelp import yelp, yelp_core40, yelp_hin
 
 __all__ = [
     "Interactions",
+    "Weights",
+    "dishes",
     "hetrec_lastfm",
     "movielens",
     "movielens_1m",
