@@ -5,10 +5,10 @@ import { el, number, svg } from "./dom.js";
 /** A length of a bar, as part of 100. */
 const place = (value, low, high) => 100 * Math.min(1, Math.max(0, (value - low) / (high - low)));
 
-/** Round limits for an axis from at least 0 to 1. */
+/** Round limits for an axis of tastes: from -1/2 to 1, or as far as they go. */
 export function span(values) {
   const half = (value, round) => round(2 * value) / 2;
-  return [half(Math.min(0, ...values), Math.floor), half(Math.max(1, ...values), Math.ceil)];
+  return [half(Math.min(-0.5, ...values), Math.floor), half(Math.max(1, ...values), Math.ceil)];
 }
 
 /**

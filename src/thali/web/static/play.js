@@ -106,6 +106,7 @@ export function play(place, service) {
     await drawTaste();
   }
 
+  /** The items as buttons; who was among them by keyboard is at the first of the new ones. */
   function drawList() {
     const within = list.contains(document.activeElement);
     list.replaceChildren(
@@ -119,6 +120,7 @@ export function play(place, service) {
     );
     if (within) list.querySelector("button").focus();
     list.dataset.impression = shown.impression;
+    performance.mark("thali-list");
   }
 
   async function drawTaste() {
@@ -245,7 +247,7 @@ export function play(place, service) {
     el("h1", {}, "Click the first one you like"),
     el("p", { class: "lead" }, "From the top: what you pass over counts as seen, what comes below does not. thali learns your taste from each click, and mixes a list that has something for every part of it."),
     el("div", { class: "columns" },
-      el("section", { "aria-label": "The list" }, list, el("div", { class: "row" }, none, back, again), error, score, path),
+      el("section", { "aria-label": "The list" }, list, el("div", { class: "row answers" }, none, back, again), error, score, path),
       el("section", { class: "card", "aria-label": "What is learned" }, taste.element,
         el("p", { class: "note" }, el("i", { class: "key band" }), "not known yet (the interval in which the taste may lie) ", el("i", { class: "key bar" }), "learned taste"),
         el("p", { class: "note" }, "In the list: ", el("i", { class: "key belief" }), "belief ", el("i", { class: "key curiosity" }), "curiosity. Topics fade where the items above have them already."),
