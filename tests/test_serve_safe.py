@@ -36,6 +36,8 @@ NEEDS = {
     ("GET", "/v1/topics"): "read",
     ("GET", "/v1/stats"): "read",
     ("POST", "/v1/simulations"): "write",
+    ("GET", "/v1/about"): "read",
+    ("GET", "/v1/health"): "admin",
     ("GET", "/metrics"): "read",
     ("GET", "/healthz"): OPEN,
     ("GET", "/readyz"): OPEN,
@@ -344,7 +346,7 @@ def test_the_page_loads_from_this_host_only(service):
         assert reply.headers["content-type"].startswith(("text/css", "text/javascript"))
     document = service.ask("GET", "/openapi.json").json
     assert document["openapi"].startswith("3.")
-    assert len(document["paths"]) == 15
+    assert len(document["paths"]) == 17
 
 
 def test_what_is_forgotten_leaves_no_trace_in_the_file(tmp_path):
