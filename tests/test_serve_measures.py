@@ -227,7 +227,7 @@ def test_two_processes_count_together_and_see_each_others_items(postgres, tmp_pa
             told = [json.loads(said(line, "GET", "/v1/health")) for line in (one, other)]  # of each process alone
             assert told[0]["process"] != told[1]["process"]
             together = measured(said(one, "GET", "/metrics"))["thali_transaction_seconds_count",]
-            assert min(health["transactions"] for health in told) >= 10
+            assert min(health["transactions"] for health in told) >= 8
             assert sum(health["transactions"] for health in told) <= together
     finally:
         parent.send_signal(signal.SIGINT)
