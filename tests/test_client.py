@@ -73,6 +73,8 @@ def test_every_other_route(service, client):
         ("GET", "/v1/topics"): {"topics": ["x", "y"]},
         ("GET", "/v1/stats?hours=2"): {"users": 1},
         ("POST", "/v1/simulations"): {"runs": []},
+        ("GET", "/v1/about"): {"role": "read"},
+        ("GET", "/v1/health"): {"waiting": 0},
     }  # fmt: skip
     assert client.undo("i1") == Answer("i1", None, None)
     shown = client.impression("i1")
@@ -86,6 +88,7 @@ def test_every_other_route(service, client):
     assert service.seen[-3][2] == {"weights": {"x": 0.5}}
     assert client.topics() == ["x", "y"]
     assert client.stats(hours=2) == {"users": 1}
+    assert (client.about(), client.health()) == ({"role": "read"}, {"waiting": 0})
     assert client.simulate(["CascadeLSB"], 100, theta={"x": 0.5}, seed=0) == {"runs": []}
     assert service.seen[-1][2] == {"policies": ["CascadeLSB"], "steps": 100, "theta": {"x": 0.5}, "seed": 0}
 

@@ -1,5 +1,6 @@
 """What the service says of itself: /metrics, /v1/stats, over several processes; and simulations beside it."""
 
+import json
 import signal
 import socket
 import subprocess
@@ -223,6 +224,11 @@ def test_two_processes_count_together_and_see_each_others_items(postgres, tmp_pa
                 assert f'"new{at}"'.encode() not in shown
             for line in (one, other):
                 assert measured(said(line, "GET", "/metrics"))["thali_impressions_total", ("learner", "default")] == 6
+            told = [json.loads(said(line, "GET", "/v1/health")) for line in (one, other)]  # of each process alone
+            assert told[0]["process"] != told[1]["process"]
+            together = measured(said(one, "GET", "/metrics"))["thali_transaction_seconds_count",]
+            assert min(health["transactions"] for health in told) >= 8
+            assert sum(health["transactions"] for health in told) <= together
     finally:
         parent.send_signal(signal.SIGINT)
         try:

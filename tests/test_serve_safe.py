@@ -36,15 +36,20 @@ NEEDS = {
     ("GET", "/v1/topics"): "read",
     ("GET", "/v1/stats"): "read",
     ("POST", "/v1/simulations"): "write",
+    ("GET", "/v1/about"): OPEN,
+    ("GET", "/v1/health"): "admin",
     ("GET", "/metrics"): "read",
     ("GET", "/healthz"): OPEN,
     ("GET", "/readyz"): OPEN,
     ("GET", "/openapi.json"): OPEN,
     ("HEAD", "/openapi.json"): OPEN,
+    ("GET", "/"): OPEN,
+    ("GET", "/page/{name}"): OPEN,
     ("GET", "/docs"): OPEN,
     ("GET", "/docs/start.js"): OPEN,
     ("GET", "/docs/{name}"): OPEN,
 }
+PAGES = ("/page", "/docs", "/openapi")
 BODIES = {
     "/v1/recommend": {"user": "roles"},
     "/v1/feedback": {"impression": str(uuid4()), "clicked": []},
@@ -94,11 +99,12 @@ def test_every_route_has_a_role_and_keeps_to_it(locked):
     found = set(every_route(locked.app.app.routes))
     assert found == NEEDS.keys()
     described = {(m.upper(), path) for path, it in locked.app.app.openapi()["paths"].items() for m in it}
-    assert described == {(m, p) for m, p in found if not p.startswith(("/docs", "/openapi"))}
+    assert described == {(m, p) for m, p in found if p != "/" and not p.startswith(PAGES)}
     roles = list(KEYS)
     for method, path in sorted(found):
         needed = NEEDS[method, path]
-        name = {"impression": str(uuid4()), "name": "swagger-ui.css", "user": "nobody", "item": "i0"}
+        asset = "app.js" if path.startswith("/page") else "swagger-ui.css"
+        name = {"impression": str(uuid4()), "name": asset, "user": "nobody", "item": "i0"}
         body = BODIES.get(path) if method in ("POST", "PUT") else None
         statuses = {
             role: locked.ask(method, path.format_map(name), body, key=key).status
@@ -344,7 +350,7 @@ def test_the_page_loads_from_this_host_only(service):
         assert reply.headers["content-type"].startswith(("text/css", "text/javascript"))
     document = service.ask("GET", "/openapi.json").json
     assert document["openapi"].startswith("3.")
-    assert len(document["paths"]) == 15
+    assert len(document["paths"]) == 17
 
 
 def test_what_is_forgotten_leaves_no_trace_in_the_file(tmp_path):

@@ -139,6 +139,21 @@ def test_orders_and_pages(store):
         assert store.unanswered(without[1], ana[7].id, 2) == without[1:3]
 
 
+def test_its_size_is_that_on_disk(store):
+    numbers = np.random.default_rng(0).bytes(10_000)
+    with transaction(store):
+        before = store.size()
+        store.write(Writes([replace(shown("ana", 1000.0 + i), numbers=numbers) for i in range(100)]), "w")
+    with transaction(store):
+        assert 1_000_000 < store.size() - before < 3_000_000
+        if store.kind == "sqlite":
+            files = list(store.path.parent.glob("taste.db*"))
+            assert store.size() == sum(file.stat().st_size for file in files if not file.name.endswith("-shm"))
+            store.path.unlink()
+            with pytest.raises(StoreError, match="cannot be used: No such file"):
+                store.size()
+
+
 def test_hostile_names_are_only_names(store):
     keys = [(user, learner) for user in HOSTILE for learner in ("l", user)]
     lists = [replace(shown(name, learner=name), items=[name], answer=name) for name in HOSTILE]

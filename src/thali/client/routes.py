@@ -179,6 +179,14 @@ class Client:
         """What the learners did in the last hours, in the words of GET /v1/stats."""
         return self._call("GET", "/v1/stats" + _query(hours=hours), read_object)
 
+    def about(self) -> dict[str, Any]:
+        """What the service is and this client may do, in the words of GET /v1/about."""
+        return self._call("GET", "/v1/about", read_object)
+
+    def health(self) -> dict[str, Any]:
+        """How the service is, in the words of GET /v1/health; also where its store cannot be used."""
+        return self._call("GET", "/v1/health", read_object)
+
     def simulate(
         self,
         policies: Sequence[str],

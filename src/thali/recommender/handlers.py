@@ -29,6 +29,7 @@ from thali.recommender.operations import (
     Recommend,
     Refused,
     RemoveItem,
+    Size,
     Stats,
     TimeOut,
     Undo,
@@ -329,6 +330,11 @@ def stats(batch: Batch, asked: Stats) -> answers.Statistics:
     return figures.statistics(batch.home, batch.store.counters(since), since)
 
 
+def size(batch: Batch, asked: Size) -> int:
+    """Bytes on disk."""
+    return batch.store.size()
+
+
 HANDLERS: dict[type, Callable[[Batch, Any], Any]] = {
     Recommend: recommend,
     Feedback: Batch.feedback,
@@ -347,4 +353,5 @@ HANDLERS: dict[type, Callable[[Batch, Any], Any]] = {
     TimeOut: time_out,
     Prune: prune,
     Stats: stats,
+    Size: size,
 }

@@ -164,6 +164,11 @@ class Stats:
     hours: int
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many bytes the store takes on disk."""
+
+
 Operation = (
     Recommend
     | Feedback
@@ -182,6 +187,7 @@ Operation = (
     | TimeOut
     | Prune
     | Stats
+    | Size
 )
 
 

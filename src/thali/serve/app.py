@@ -7,6 +7,7 @@ import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import time
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -91,7 +92,7 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
 
         recommender.on_counts = measures.count
         batcher = Batcher(recommender, settings.limits.waiting, done)
-        app.state.service = routes.Service(settings, recommender, batcher, Simulations(), measures)
+        app.state.service = routes.Service(settings, recommender, batcher, Simulations(), measures, gate, time())
         gate.quick = routes.quick(app.state.service)
         chores = [asyncio.create_task(_tidy(batcher, log))]
         if isinstance(recommender.store, SqliteStore):

@@ -45,9 +45,14 @@ class Batcher:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="thali-store")
         self._task = asyncio.create_task(self._run())
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait now, without those in the transaction that is under way."""
+        return len(self._waiting)
+
     async def perform(self, operations: Sequence[Operation]) -> list[Any]:
         """Outcomes, durable; raises StoreError if there are none."""
-        if len(self._waiting) >= self._most_waiting:
+        if self.waiting >= self._most_waiting:
             raise Busy("too many requests are waiting")
         outcome: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._waiting.append((operations, outcome))

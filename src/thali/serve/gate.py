@@ -18,6 +18,7 @@ from fastapi import HTTPException
 from thali.serve.answering import SAID, Problem, problem, problem_body
 from thali.serve.measures import Log, Measures
 from thali.serve.settings import ROLES, Settings
+from thali.serve.slowest import Slowest
 from thali.stores import StoreError
 
 Scope = MutableMapping[str, Any]
@@ -56,7 +57,10 @@ class Gate:
         self._keys = [(role, sha256(key.encode()).digest()) for role, key in settings.keys]
         #: By method and path; set when the service has started.
         self.quick: dict[tuple[str, str], Quick] = {}
-        self._process, self._number = secrets.token_hex(6).encode(), count(1)
+        #: This process, and the beginning of the request ids that it makes.
+        self.process = secrets.token_hex(6)
+        self._process, self._number = self.process.encode(), count(1)
+        self.slowest = Slowest()
         self._hosts = {host.lower().encode() for host in settings.hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,6 +102,7 @@ class Gate:
             path = scope["path"][:LOGGED]
             route = quick_path or getattr(scope.get("route"), "path", "none")
             self.measures.requests.labels(route, str(status)).observe(seconds)
+            self.slowest.add(seconds, scope["state"]["request_id"], scope["method"], route, status)
             if self.settings.log_requests:
                 self.log(
                     "request",

@@ -66,6 +66,12 @@ class Measures:
                 number, _, what = name.removeprefix("bin").partition("_")
                 self.calibration[what].labels(learner, number).inc(value)
 
+    def own(self, name: str) -> float:
+        """A value without labels, by Prometheus's name for it: of this process alone. Cost: a pass over all of them."""
+        value = self.registry.get_sample_value(name)
+        assert value is not None, f"nothing is measured as {name}"
+        return value
+
     def text(self) -> bytes:
         """All of them, as Prometheus reads them."""
         if SEVERAL not in os.environ:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from time import time, time_ns
+from time import time
 from typing import Annotated, Any
 
 import msgspec
@@ -26,7 +26,6 @@ from thali.recommender.operations import (
     LookItem,
     LookItems,
     LookUser,
-    Mark,
     PutItem,
     Recommend,
     RemoveItem,
@@ -34,10 +33,12 @@ from thali.recommender.operations import (
     Undo,
     id_bytes,
 )
+from thali.serve.about import About, describe
 from thali.serve.answering import answer, encode
 from thali.serve.batcher import Batcher
 from thali.serve.bodies import FeedbackBodies, FeedbackBody, Id, ItemBody, RecommendBody, SimulationBody
-from thali.serve.gate import Quick
+from thali.serve.gate import Gate, Quick
+from thali.serve.health import Health, examine, try_store
 from thali.serve.measures import Measures
 from thali.serve.settings import ROLES, Settings
 from thali.serve.simulations import Simulated, Simulations
@@ -58,6 +59,8 @@ class Service:
     batcher: Batcher
     simulations: Simulations
     measures: Measures
+    gate: Gate
+    started_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +328,25 @@ async def simulations(request: Request, body: SimulationBody) -> Response:
     return answer(await service.simulations.run(home.catalog, body, K, service.settings.limits.simulated_steps))
 
 
+@router.get("/v1/about", responses=_told(About), tags=["service"])
+async def about(request: Request) -> Response:
+    """What the service is and the caller may do: topics, learners, policies to simulate, limits. Asks no store.
+
+    Open to all; but without a key, where there are keys, it says only so.
+    """
+    service: Service = request.app.state.service
+    return answer(describe(service.settings, service.recommender, request.scope["state"]["role"]))
+
+
+@router.get("/v1/health", responses=_told(Health), tags=["service"])
+async def health(request: Request) -> Response:
+    """How the service is: its store tried now, who waits for it, the slowest requests. 200 also where the store fails.
+
+    Of the process that answers, where there are several workers: see its id in process.
+    """
+    return answer(await examine(_may(request, "admin"), request.state.request_id))
+
+
 @router.get("/metrics", tags=["service"], responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
     """For Prometheus."""
@@ -341,8 +363,5 @@ async def healthz() -> Response:
 async def readyz(request: Request) -> Response:
     """Whether the store can be used."""
     service: Service = request.app.state.service
-    # Only who writes learns that a disk is full, and SQLite does not write what is there already. PostgreSQL refuses to
-    # begin where it cannot be written.
-    asked = () if service.recommender.store.shared else (Mark("asked_at", str(time_ns())),)
-    await service.batcher.perform(asked)
+    await try_store(service.batcher)
     return answer(Status("ok"))

@@ -51,7 +51,7 @@ class PostgresStore(SqlStore):
     After an error the connection is given up, and with it what was not committed.
     """
 
-    shared = True
+    kind, shared = "postgresql", True
     words: ClassVar[dict[str, str]] = {"blob": "BYTEA", "real": "DOUBLE PRECISION", "text": 'TEXT COLLATE "C"'}
 
     def __init__(self, url: str) -> None:
@@ -121,6 +121,10 @@ class PostgresStore(SqlStore):
         if not self.execute("SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'meta'"):
             return 0
         return int(self.meta("version") or 0)
+
+    def size(self) -> int:
+        """All of the database, also what is not ours. Cost: a look at each of its files, at the server."""
+        return int(self.execute("SELECT pg_database_size(current_database())")[0][0])
 
     def lock_setup(self) -> None:
         """A lock of the database, given back at the end of the transaction."""

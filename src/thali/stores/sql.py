@@ -67,6 +67,8 @@ class SqlStore(ABC):
     fails raises :class:`StoreError` and leaves the store as it was. A value never becomes part of a statement.
     """
 
+    #: The database: "sqlite" or "postgresql".
+    kind: ClassVar[str]
     #: Whether other processes write to it all the time, so that nothing read may be kept for later.
     shared: ClassVar[bool]
     words: ClassVar[dict[str, str]]
@@ -119,6 +121,10 @@ class SqlStore(ABC):
     @abstractmethod
     def version(self) -> int:
         """The version of its tables, 0 if there are none."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes that it takes on disk now; in a transaction."""
 
     @abstractmethod
     def lock_setup(self) -> None:

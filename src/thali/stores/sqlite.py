@@ -28,7 +28,7 @@ class SqliteStore(SqlStore):
     and they write in turn.
     """
 
-    shared = False
+    kind, shared = "sqlite", False
     words: ClassVar[dict[str, str]] = {"blob": "BLOB", "real": "REAL", "text": "TEXT"}
 
     def __init__(self, path: str | Path) -> None:
@@ -102,11 +102,7 @@ class SqliteStore(SqlStore):
 
     def maintain(self) -> None:
         """Write the log back into the file, if it is long; from a connection of its own, while another one writes."""
-        try:
-            size = self.path.with_name(self.path.name + "-wal").stat().st_size
-        except FileNotFoundError:
-            return
-        if size > LOG_PAGES * PAGE_BYTES:
+        if self._log_size() > LOG_PAGES * PAGE_BYTES:
             self.execute("PRAGMA wal_checkpoint(PASSIVE)")  # most of it, and nobody waits
             self.execute("PRAGMA wal_checkpoint(RESTART)")  # the rest, so that the log begins anew
 
@@ -125,6 +121,19 @@ class SqliteStore(SqlStore):
         if not self.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"):
             return 0
         return int(self.meta("version") or 0)
+
+    def size(self) -> int:
+        """The file and the log beside it. SQLite would go on writing to a file that was removed: that is an error."""
+        try:
+            return self.path.stat().st_size + self._log_size()
+        except OSError as error:
+            raise StoreError(f"store {self.url} cannot be used: {error.strerror}") from error
+
+    def _log_size(self) -> int:
+        try:
+            return self.path.with_name(self.path.name + "-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def lock_setup(self) -> None:
         """A transaction that writes is alone anyway."""
