@@ -40,7 +40,8 @@ from thali.serve.bodies import FeedbackBodies, FeedbackBody, Id, ItemBody, Recom
 from thali.serve.gate import Quick
 from thali.serve.measures import Measures
 from thali.serve.settings import ROLES, Settings
-from thali.serve.simulations import Simulated, Simulations
+from thali.serve.simulated import Simulated
+from thali.serve.simulations import Simulations
 
 router = APIRouter()
 PAGE = 500
