@@ -91,6 +91,10 @@ def test_every_other_route(service, client):
     assert (client.about(), client.health()) == ({"role": "read"}, {"waiting": 0})
     assert client.simulate(["CascadeLSB"], 100, theta={"x": 0.5}, seed=0) == {"runs": []}
     assert service.seen[-1][2] == {"policies": ["CascadeLSB"], "steps": 100, "theta": {"x": 0.5}, "seed": 0}
+    changes = [{"step": 5, "theta": {"y": 1.0}}]
+    client.simulate(["CascadeLSB"], 9, points=np.arange(1, 4), since=0, trace=False, changes=changes)
+    watched = {"points": [1, 2, 3], "since": 0, "trace": False, "changes": changes}
+    assert service.seen[-1][2] == {"policies": ["CascadeLSB"], "steps": 9, **watched}
 
 
 def test_pages_are_fetched_as_needed(service, client):

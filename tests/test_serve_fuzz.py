@@ -71,7 +71,7 @@ def with_names_that_exist(case, service):
 def fill(body, names):
     """Put names that exist into a body where there are names, and leave what is of another kind."""
     for field, name in names.items():
-        if isinstance(body.get(field), str):
+        if type(body.get(field)) is type(name):
             body[field] = name
     for field in ("candidates", "exclude"):
         if isinstance(body.get(field), list):
@@ -83,3 +83,10 @@ def fill(body, names):
         body["policies"] = [POLICIES[crc32(repr(one).encode()) % len(POLICIES)] for one in body["policies"]]
     if isinstance(body.get("steps"), int):
         body["steps"] = min(body["steps"], 20)
+    if type(body.get("since")) is int:
+        body["since"] = min(body["since"], 10)
+    if isinstance(body.get("points"), list):
+        body["points"] = [at + 1 if type(point) is int else point for at, point in enumerate(body["points"])][:20]
+    for at, change in enumerate(body["changes"] if isinstance(body.get("changes"), list) else ()):
+        if isinstance(change, dict):
+            fill(change, {"step": at + 1})

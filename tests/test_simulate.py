@@ -251,6 +251,26 @@ def test_progress_is_told():
     assert sum(told) == 600
 
 
+@pytest.mark.parametrize("name", thali.POLICIES)
+def test_the_states_seen_on_the_way_are_those_of_shorter_runs_to_the_last_bit(name):
+    learner = thali.POLICIES[name](catalog, 3)
+    seen = []
+
+    def look(step, state):
+        estimate = learner.estimate(state) if isinstance(learner, thali.LinearPolicy) else ()
+        seen.append((step, state.copy(), estimate))
+
+    run = thali.simulate(learner, model, steps=300, seed=3, points=[1, 70, 257], on_point=look)
+    np.testing.assert_array_equal(run.regret, thali.simulate(learner, model, 300, 3, points=[1, 70, 257]).regret)
+    assert [step for step, *_ in seen] == [1, 70, 257, 300]
+    for step, state, estimate in seen:
+        shorter = thali.simulate(learner, model, steps=step, seed=3).state
+        for array, expected in zip(state.arrays.values(), shorter.arrays.values(), strict=True):
+            np.testing.assert_array_equal(array, expected)
+        if isinstance(learner, thali.LinearPolicy):
+            np.testing.assert_array_equal(estimate, learner.estimate(shorter))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

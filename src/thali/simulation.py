@@ -64,6 +64,7 @@ def simulate(
     people: Sequence[int] | None = None,
     state: State | None = None,
     progress: Callable[[int], None] | None = None,
+    on_point: Callable[[int, State], None] | None = None,
 ) -> Run:
     """Let a policy serve the users of a model for so many steps, each user one list a step.
 
@@ -81,6 +82,8 @@ def simulate(
     state: to go on from (a copy is taken); by default nothing is known. Luck and the count of steps start anew: take
         another seed.
     progress: called with the number of steps made since the last call.
+    on_point: called at each recorded step, when the policy has learned from it, with the number of steps made and the
+        state. That is the run's own, which goes on learning: look, do not touch, and copy what you keep.
 
     Cost: one recommend, one update and O(users·K·d) a step; the best lists once, and again whenever tastes change.
 
@@ -103,7 +106,7 @@ def simulate(
         policy.catalog.check_same(model.catalog, type(model).__name__)
     elif model.L != policy.catalog.L:
         raise ValueError(f"model must have the catalogue's L = {policy.catalog.L} items, got {model.L}")
-    recorded = _points(points, steps)
+    recorded = recorded_steps("points", points, steps)
     state = policy.init(users) if state is None else checks.instance("state", state, State).copy()
     if state.users != users:
         raise ValueError(f"state must have the model's {users} users, got {state.users}")
@@ -135,6 +138,8 @@ def simulate(
                 regret[:, point], clicks_at[:, point], lists_at[:, point] = total, clicked, lists
                 value_at[:, point] = attainable + best * (begin + at + 1 - since) - total
                 point += 1
+                if on_point is not None:
+                    on_point(begin + at + 1, state)
         if progress is not None:
             progress(size)
     return Run(recorded, regret, value_at, clicks_at, lists_at, best, lost, state)
@@ -180,14 +185,16 @@ def _people(people: Sequence[int] | None, users: int) -> Sequence[int]:
     return numbers
 
 
-def _points(points: Any, steps: int) -> Integers:
+def recorded_steps(name: str, points: Any, steps: int) -> Integers:
+    """The steps that points of :func:`simulate` stand for, ascending; the last is ``steps``."""
     if isinstance(points, int | np.integer):
-        count = min(checks.integer("points", points, low=1), steps)
+        count = min(checks.integer(name, points, low=1), steps)
         return np.unique(np.linspace(steps / count, steps, count).round().astype(np.int64))
     chosen = np.array(
-        [checks.integer("points", point, low=1, high=steps) for point in checks.sequence("points", points)],
+        [checks.integer(name, point, low=1, high=steps) for point in checks.sequence(name, points)],
         dtype=np.int64,
     )
-    if (np.diff(chosen) <= 0).any():
-        raise ValueError(f"points must ascend, got {chosen.tolist()}")
+    falls = np.flatnonzero(np.diff(chosen) <= 0)
+    if falls.size:
+        raise ValueError(f"{name} must ascend, got {chosen[falls[0]]} before {chosen[falls[0] + 1]}")
     return chosen if chosen.size and chosen[-1] == steps else np.append(chosen, steps)

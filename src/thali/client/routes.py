@@ -195,12 +195,16 @@ class Client:
         K: int | None = None,
         theta: Mapping[str, float] | None = None,
         seed: int | None = None,
-        points: int | None = None,
+        points: int | Iterable[int] | None = None,
+        since: int | None = None,
+        trace: bool | None = None,
+        changes: Iterable[Mapping[str, Any]] | None = None,
     ) -> dict[str, Any]:
         """Policies on a made-up person, in the words of POST /v1/simulations. A long one needs a longer timeout."""
         body = _given(
             policies=_names("policies", policies), steps=steps, K=K, theta=None if theta is None else dict(theta),
-            seed=seed, points=points,
+            seed=seed, points=points if isinstance(points, str) or not isinstance(points, Iterable) else list(points),
+            since=since, trace=trace, changes=None if changes is None else [dict(change) for change in changes],
         )  # fmt: skip
         return self._call("POST", "/v1/simulations", read_object, body)
 

@@ -72,9 +72,8 @@ def _invalid(errors: Sequence[Any], within: int) -> Problem:
     first = errors[0]
     if first["type"] == "json_invalid":
         return Problem(400, f"body must be JSON: {first.get('ctx', {}).get('error', 'it is not')}", "body")
-    place = first["loc"][within:]
-    if place and place[0] in (ONE, SEVERAL):  # kinds of body, not parts of it
-        place = place[1:]
+    # One or several are kinds of a value, not parts of it.
+    place = [part for part in first["loc"][within:] if part not in (ONE, SEVERAL)]
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")[:200] or "body"
     return Problem(422, f"{field} is refused: {first['msg']}", field)
 

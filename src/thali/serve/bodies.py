@@ -14,6 +14,12 @@ Names = Annotated[list[Name], Field(max_length=LIMITS.names)]
 Id = Annotated[str, Field(min_length=36, max_length=36, json_schema_extra={"format": "uuid"})]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Positions = Annotated[list[Annotated[int, Field(ge=0, lt=LIMITS.K)]], Field(max_length=LIMITS.K)]
+Weights = dict[Name, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]]
+ONE, SEVERAL = "(one)", "(several)"
+
+
+def _how_many(value: Any) -> str:
+    return SEVERAL if isinstance(value, list) else ONE
 
 
 class Body(BaseModel):
@@ -42,13 +48,6 @@ class FeedbackBody(Body):
 
 #: Several of them.
 FeedbackBatch = Annotated[list[FeedbackBody], Field(max_length=LIMITS.batch)]
-ONE, SEVERAL = "(one)", "(several)"
-
-
-def _how_many(body: Any) -> str:
-    return SEVERAL if isinstance(body, list) else ONE
-
-
 #: One or several; told apart first, so that an error is about what was sent.
 FeedbackBodies = Annotated[
     Annotated[FeedbackBody, Tag(ONE)] | Annotated[FeedbackBatch, Tag(SEVERAL)], Discriminator(_how_many)
@@ -58,9 +57,24 @@ FeedbackBodies = Annotated[
 class ItemBody(Body):
     """An item's weights."""
 
-    weights: dict[Name, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = Field(
+    weights: Weights = Field(
         description="Attractiveness by topic, from 0 to 1; topics not named are 0.", examples=[{"comedy": 0.4}]
     )
+
+
+Count = Annotated[int, Field(ge=1, le=1000)]
+Steps = Annotated[list[Annotated[int, Field(ge=1, le=LIMITS.simulated_steps)]], Field(min_length=1, max_length=1000)]
+
+
+class ChangeBody(Body):
+    """Another taste, from a step on."""
+
+    step: int = Field(
+        ge=1,
+        lt=LIMITS.simulated_steps,
+        description="How many lists were shown before; ascending from change to change.",
+    )
+    theta: Weights = Field(description="As that of the person.", examples=[{"comedy": 0.9}])
 
 
 class SimulationBody(Body):
@@ -71,8 +85,15 @@ class SimulationBody(Body):
     )
     steps: int = Field(1000, ge=2, le=LIMITS.simulated_steps, description="Lists shown to the person by each policy.")
     K: int | None = Field(None, ge=1, le=LIMITS.K)
-    theta: dict[Name, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] | None = Field(
+    theta: Weights | None = Field(
         None, description="The person's preferences by topic, summing to at most 1; drawn from the seed by default."
     )
     seed: int = Field(0, ge=0, lt=2**32)
-    points: int = Field(100, ge=1, le=1000, description="Points of each curve.")
+    points: Annotated[Annotated[Count, Tag(ONE)] | Annotated[Steps, Tag(SEVERAL)], Discriminator(_how_many)] = Field(
+        100, description="Points of each curve, evenly spaced, or which steps, ascending; the last step always is one."
+    )
+    since: int = Field(
+        0, ge=0, lt=LIMITS.simulated_steps, description="Only points after this step are answered; below steps."
+    )
+    trace: bool = Field(False, description="Whether lists and estimates are answered at every point.")
+    changes: list[ChangeBody] = Field([], max_length=20, description="Tastes that take over, each from its step on.")

@@ -41,7 +41,8 @@ from thali.serve.gate import Gate, Quick
 from thali.serve.health import Health, examine, try_store
 from thali.serve.measures import Measures
 from thali.serve.settings import ROLES, Settings
-from thali.serve.simulations import Simulated, Simulations
+from thali.serve.simulated import Simulated
+from thali.serve.simulations import Simulations
 
 router = APIRouter()
 PAGE = 500

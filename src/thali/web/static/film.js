@@ -6,6 +6,15 @@ import * as api from "./api.js";
 const FIRST = 250; // steps of the first part, of which every one is kept
 const POINTS = 125; // of each later part
 
+// The service simulates one at a time: whoever asks next waits for the answer before.
+let last = Promise.resolve();
+
+function inTurn(asked) {
+  const mine = last.then(() => api.simulate(asked()));
+  last = mine.catch(() => {});
+  return mine;
+}
+
 export class Film {
   /** asked: {policies, K, seed, theta or null: drawn from the seed}; most: steps at the end. */
   constructor(asked, most) {
@@ -47,12 +56,8 @@ export class Film {
   }
 
   async #next() {
-    const { cut, end } = this;
-    const target = Math.min(this.most, end + Math.max(FIRST, end));
-    const many = Math.min(target - end, target <= FIRST ? FIRST : POINTS);
-    const points = Array.from({ length: many }, (_, at) => end + Math.round(((at + 1) * (target - end)) / many));
-    const changes = this.tastes.slice(1).map(({ step, theta }) => ({ step, theta }));
-    const told = await api.simulate({ ...this.asked, steps: target, points, since: end, changes, trace: true });
+    const { cut } = this;
+    const told = await inTurn(() => this.#part());
     if (cut !== this.cut) return; // the taste was changed meanwhile: this is not what happened
     this.tastes = [{ step: 0, theta: told.theta, best_list: told.best_list, best: told.best }, ...told.changes];
     this.steps.push(...told.steps);
@@ -61,6 +66,16 @@ export class Film {
       for (const what of ["regret", "clicks", "lists"]) mine[what].push(...run[what]);
       mine.estimates.push(...(run.estimates ?? []));
     }
+  }
+
+  /** What to ask for next. */
+  #part() {
+    const { end } = this;
+    const target = Math.min(this.most, end + Math.max(FIRST, end));
+    const many = Math.min(target - end, target <= FIRST ? FIRST : POINTS);
+    const points = Array.from({ length: many }, (_, at) => end + Math.round(((at + 1) * (target - end)) / many));
+    const changes = this.tastes.slice(1).map(({ step, theta }) => ({ step, theta }));
+    return { ...this.asked, steps: target, points, since: end, changes, trace: true };
   }
 
   /** From a step on, another taste: what came after it is asked for anew. */

@@ -150,7 +150,7 @@ export function watch(place, service) {
   /** The page at this step. */
   function draw() {
     const many = film.upTo(step);
-    at.textContent = `Step ${count(many ? film.steps[many - 1] : 0)} of ${count(film.most)}`;
+    at.textContent = many ? `Step ${count(film.steps[many - 1])} of ${count(film.most)}` : "Starting … (the first time ever it compiles for a while)";
     at.dataset.step = many ? film.steps[many - 1] : 0;
     at.dataset.over = over;
     const names = [...chosen];
