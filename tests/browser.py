@@ -1,4 +1,4 @@
-"""The system's Chromium, driven by playwright; installed where it is missing and that can be done."""
+"""The system's Chromium, driven by playwright, and visits to the page in it; installed where that can be done."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ("--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update")
@@ -38,3 +40,36 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+class Complaints:
+    """What a page must never give cause for: errors on its console, uncaught ones, requests to another host, dialogs."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.found: list[str] = []
+        self._host = urlsplit(url).netloc
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.found.append(f"uncaught: {error}"))
+        page.on("request", self._request)
+        page.on("dialog", lambda dialog: self.found.append(f"dialog: {dialog.message}") or dialog.dismiss())
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.found.append(f"{message.type} on the console: {message.text} ({message.location.get('url')})")
+
+    def _request(self, request: Request) -> None:
+        if urlsplit(request.url).netloc != self._host:
+            self.found.append(f"request to {request.url}")
+
+
+@contextmanager
+def visit(browser: Browser, url: str, *, complaints: bool = True, **context: Any) -> Iterator[Page]:
+    """A person at the page, with a browser of their own; complaints: whether there must be none at the end."""
+    with browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **context}) as own:
+        page = own.new_page()
+        page.set_default_timeout(20_000)
+        heard = Complaints(page, url)
+        page.goto(url)
+        yield page
+        if complaints:
+            assert heard.found == []

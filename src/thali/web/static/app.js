@@ -23,7 +23,7 @@ function colour(theme) {
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   const button = document.getElementById("theme");
-  button.textContent = theme;
+  button.replaceChildren("◐", el("span", {}, ` ${theme}`));
   button.setAttribute("aria-label", `Theme: ${theme}`);
   button.onclick = () => {
     const next = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];

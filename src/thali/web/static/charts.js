@@ -90,68 +90,82 @@ export function ticks(largest, many = 4) {
 
 const plain = (value) => (value >= 1000 ? `${value / 1000}k` : `${Number(value.toPrecision(6))}`);
 
+/** An empty chart, and where its parts are at the width that it has on the page now. */
+function frame(kind, height, room) {
+  const chart = svg("svg", { class: kind, role: "img", height });
+  function measure(right, top) {
+    const width = Math.max(200, chart.clientWidth || 640);
+    chart.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    return {
+      px: (x) => room.left + ((width - room.left - room.right) * x) / right,
+      py: (y) => height - room.bottom - ((height - room.top - room.bottom) * y) / top,
+      width,
+    };
+  }
+  return { chart, measure };
+}
+
+const polyline = (kind, points) => svg("polyline", { class: `curve kind${kind}`, points: points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ") });
+
 /**
- * Curves over steps, drawn anew by draw({label, curves: [{name, kind, xs, ys}], end, marks}).
+ * Curves over steps, drawn anew by draw({label, curves: [{kind, xs, ys}], end, marks}).
  * kind: 0, 1, ... picks colour and dashes; marks: steps to be marked.
  */
-export function lineChart({ width = 640, height = 300, x = "", y = "" } = {}) {
-  const room = { left: 48, right: 12, top: 12, bottom: 36 };
-  const chart = svg("svg", { class: "lines", viewBox: `0 0 ${width} ${height}`, role: "img" });
+export function lineChart() {
+  const height = 260;
+  const room = { left: 44, right: 12, top: 8, bottom: 22 };
+  const { chart, measure } = frame("lines", height, room);
   function draw({ label, curves, end, marks = [] }) {
-    const largest = Math.max(1e-9, ...curves.flatMap((curve) => curve.ys));
-    const across = ticks(Math.max(1, end));
-    const up = ticks(largest);
     const right = Math.max(1, end);
-    const top = Math.max(up.at(-1), largest);
-    const px = (step) => room.left + ((width - room.left - room.right) * step) / right;
-    const py = (value) => height - room.bottom - ((height - room.top - room.bottom) * value) / top;
+    const up = ticks(Math.max(1e-9, ...curves.flatMap((curve) => curve.ys)));
+    const { px, py, width } = measure(right, up.at(-1));
     const parts = [];
     for (const value of up) {
       parts.push(svg("line", { class: "grid", x1: room.left, x2: width - room.right, y1: py(value), y2: py(value) }));
       parts.push(svg("text", { x: room.left - 6, y: py(value) + 4, "text-anchor": "end" }, plain(value)));
     }
-    for (const step of across.filter((value) => value <= right)) {
-      parts.push(svg("text", { x: px(step), y: height - room.bottom + 16, "text-anchor": "middle" }, plain(step)));
+    for (const step of ticks(right).filter((value) => value <= right)) {
+      parts.push(svg("text", { x: px(step), y: height - 4, "text-anchor": step > 0.95 * right ? "end" : "middle" }, plain(step)));
     }
     for (const step of marks) parts.push(svg("line", { class: "mark", x1: px(step), x2: px(step), y1: room.top, y2: height - room.bottom }));
-    parts.push(svg("text", { x: width - room.right, y: height - 4, "text-anchor": "end" }, x));
-    parts.push(svg("text", { x: room.left + 4, y: room.top + 4 }, y));
-    for (const { kind, xs, ys } of curves) {
-      const points = xs.map((step, at) => `${px(step).toFixed(1)},${py(ys[at]).toFixed(1)}`).join(" ");
-      parts.push(svg("polyline", { class: `curve kind${kind}`, points }));
-    }
+    for (const { kind, xs, ys } of curves) parts.push(polyline(kind, xs.map((step, at) => [px(step), py(ys[at])])));
     chart.setAttribute("aria-label", label);
     chart.replaceChildren(...parts);
   }
   return { element: chart, draw };
 }
 
-/** A figure by hours: one point an hour for each learner. hours: [first, last]; series: [{name, kind, at, values}] */
-export function hourChart(title, hours, series, { share = false } = {}) {
-  const width = 320;
-  const height = 130;
-  const room = { left: 40, right: 10, top: 10, bottom: 22 };
-  const found = series.flatMap((one) => one.values);
-  const up = share ? [0, 0.5, 1] : ticks(Math.max(1, ...found), 3);
-  const all = Math.max(1, hours[1] - hours[0]);
-  const px = (hour) => room.left + ((width - room.left - room.right) * (hour - hours[0])) / all;
-  const py = (value) => height - room.bottom - ((height - room.top - room.bottom) * value) / up.at(-1);
-  const told = (hour) => {
-    const date = new Date(3600e3 * hour);
-    return all <= 30 ? `${String(date.getHours()).padStart(2, "0")}:00` : date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
-  };
-  const last = series.map((one) => `${one.name} ${one.values.length ? (share ? number(one.values.at(-1)) : plain(one.values.at(-1))) : "nothing"}`).join(", ");
-  const chart = svg("svg", { class: "hours", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title} by hour; latest: ${last || "nothing yet"}` });
-  for (const value of up) {
-    chart.append(svg("line", { class: "grid", x1: room.left, x2: width - room.right, y1: py(value), y2: py(value) }));
-    chart.append(svg("text", { x: room.left - 5, y: py(value) + 4, "text-anchor": "end" }, share ? `${100 * value}%` : plain(value)));
+/**
+ * A figure by hours, one point an hour for each learner: draw([first, last], [{name, kind, at, values}]).
+ * share: whether it is one of 0 to 1.
+ */
+export function hourChart(title, { share = false } = {}) {
+  const height = 120;
+  const room = { left: 40, right: 10, top: 8, bottom: 20 };
+  const { chart, measure } = frame("hours", height, room);
+  function draw([first, last], series) {
+    const up = share ? [0, 0.5, 1] : ticks(Math.max(1, ...series.flatMap((one) => one.values)), 3);
+    const all = Math.max(1, last - first);
+    const { px, py, width } = measure(all, up.at(-1));
+    const told = (hour) => {
+      const date = new Date(3600e3 * hour);
+      return all <= 30 ? `${String(date.getHours()).padStart(2, "0")}:00` : date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+    };
+    const value = (number) => (share ? `${Math.round(100 * number)}%` : plain(number));
+    const parts = [];
+    for (const at of up) {
+      parts.push(svg("line", { class: "grid", x1: room.left, x2: width - room.right, y1: py(at), y2: py(at) }));
+      parts.push(svg("text", { x: room.left - 5, y: py(at) + 4, "text-anchor": "end" }, value(at)));
+    }
+    parts.push(svg("text", { x: px(0), y: height - 4 }, told(first)), svg("text", { x: px(all), y: height - 4, "text-anchor": "end" }, told(last)));
+    for (const { kind, at, values } of series) {
+      const points = at.map((hour, k) => [px(hour - first), py(values[k])]);
+      parts.push(polyline(kind, points));
+      if (points.length < 40) for (const [cx, cy] of points) parts.push(svg("circle", { class: `dot kind${kind}`, cx, cy, r: 2.5 }));
+    }
+    const latest = series.map((one) => `${one.name} ${value(one.values.at(-1))}`).join(", ");
+    chart.setAttribute("aria-label", `${title} by hour; latest: ${latest || "nothing yet"}`);
+    chart.replaceChildren(...parts);
   }
-  for (const [hour, anchor] of [[hours[0], "start"], [hours[1], "end"]]) {
-    chart.append(svg("text", { x: px(hour), y: height - 5, "text-anchor": anchor }, told(hour)));
-  }
-  for (const { kind, at, values } of series) {
-    if (values.length > 1) chart.append(svg("polyline", { class: `curve kind${kind}`, points: at.map((hour, k) => `${px(hour).toFixed(1)},${py(values[k]).toFixed(1)}`).join(" ") }));
-    if (values.length < 40) for (const [k, hour] of at.entries()) chart.append(svg("circle", { class: `dot kind${kind}`, cx: px(hour), cy: py(values[k]), r: 2.5 }));
-  }
-  return el("figure", { class: "card" }, el("figcaption", {}, title), chart);
+  return { element: el("figure", { class: "card" }, el("figcaption", {}, title), chart), draw };
 }

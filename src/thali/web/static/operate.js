@@ -22,7 +22,12 @@ export function operate(place, service) {
   let gone = false;
   const tiles = el("dl", { class: "tiles" });
   const learners = el("tbody");
-  const charts = el("div", { class: "charts" });
+  const charts = {
+    shown: hourChart("Lists shown"),
+    rate: hourChart("Click rate", { share: true }),
+    exploration: hourChart("Exploration share", { share: true }),
+    diversity: hourChart("Diversity of lists", { share: true }),
+  };
   const store = el("dl", { class: "pairs" });
   const state = el("p", { class: "state" });
   const slowest = el("tbody");
@@ -71,12 +76,10 @@ export function operate(place, service) {
       const own = figures.hours.filter((one) => one.learner === name && value(one) !== null);
       return { name, kind: kind % 6, at: own.map((one) => one.hour / 3600), values: own.map(value) };
     }).filter((one) => one.values.length);
-    charts.replaceChildren(
-      hourChart("Lists shown", range, series((one) => one.impressions)),
-      hourChart("Click rate", range, series((one) => (one.answered ? one.clicked / one.answered : null)), { share: true }),
-      hourChart("Exploration share", range, series((one) => one.exploration_share), { share: true }),
-      hourChart("Diversity of lists", range, series((one) => one.diversity), { share: true }),
-    );
+    charts.shown.draw(range, series((one) => one.impressions));
+    charts.rate.draw(range, series((one) => (one.answered ? one.clicked / one.answered : null)));
+    charts.exploration.draw(range, series((one) => one.exploration_share));
+    charts.diversity.draw(range, series((one) => one.diversity));
   }
 
   function drawHealth(health) {
@@ -155,7 +158,7 @@ export function operate(place, service) {
     el("p", { class: "lead" }, `${count(service.items)} items, ${count(service.topics.length)} topics, thali ${service.version}. `,
       service.keys ? null : "This service has no keys: whoever can reach it may do all of this."),
     el("div", { class: "row" }, field("Over", select(PERIODS, hours, (value) => { hours = Number(value); refresh(); }, { name: "hours" })), at),
-    error, tiles, charts,
+    error, tiles, el("div", { class: "charts" }, Object.values(charts).map((chart) => chart.element)),
     el("section", { class: "card", "aria-label": "Learners" }, el("h2", {}, "Learners"), scroll("Learners", el("table", { class: "figures" },
       heads(["Learner"], ["Policy"], ["Users", "num"], ["Lists", "num"], ["Click rate", "num"], ["Exploration", "num"], ["Diversity", "num"]), learners))),
     el("div", { class: "columns" },

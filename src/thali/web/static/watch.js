@@ -45,7 +45,7 @@ export function watch(place, service) {
   const pause = el("button", { type: "button", class: "main", click: () => (over ? begin({ seed: newSeed() }) : hold(!paused)) });
   const told = el("output", {});
   const slider = el("input", { type: "range", min: 0, max: SPEEDS.length - 1, step: 1, value: speed, name: "speed", input: () => setSpeed(Number(slider.value)) });
-  const chart = lineChart({ x: "steps", y: "clicks missed against the best list (regret)" });
+  const chart = lineChart();
   const figures = el("tbody");
   const lists = el("div", { class: "lists" });
   const tastes = el("tbody");
@@ -123,10 +123,10 @@ export function watch(place, service) {
     rows.clear();
     cards.clear();
     marks.clear();
-    figures.replaceChildren(...names.map((name, kind) => {
+    figures.replaceChildren(...[...names, "best"].map((name, kind) => {
       const row = Object.fromEntries(["regret", "rate", "lately", "off"].map((what) => [what, el("td", { class: "num", "data-policy": name, "data-figure": what }, "–")]));
       rows.set(name, row);
-      return el("tr", {}, el("th", { scope: "row" }, swatch(kind), name), ...Object.values(row));
+      return el("tr", {}, el("th", { scope: "row" }, name === "best" ? "The best list, expected" : [swatch(kind), name]), ...Object.values(row));
     }));
     lists.replaceChildren(...["best", ...names].map((name, at) => {
       const items = el("ol");
@@ -135,10 +135,10 @@ export function watch(place, service) {
         el("h3", {}, at ? swatch(at - 1) : null, name === "best" ? "The best list" : name), items);
     }));
     tastes.replaceChildren(...service.topics.map((topic) => {
-      const parts = { truth: svg("rect", { class: "truth", y: 1, height: 8 }), learned: names.map((_, kind) => svg("line", { class: `tick kind${kind}`, y1: 0, y2: 10 })), value: el("td", { class: "num" }), said: el("span", { class: "unseen" }) };
+      const parts = { truth: svg("rect", { class: "truth", y: 1, height: 8 }), zero: svg("line", { class: "zero", y1: 0, y2: 10 }), learned: names.map((_, kind) => svg("line", { class: `tick kind${kind}`, y1: 0, y2: 10 })), value: el("td", { class: "num" }), said: el("span", { class: "unseen" }) };
       marks.set(topic, parts);
       return el("tr", { "data-topic": topic }, el("th", { scope: "row" }, topic),
-        el("td", { class: "chart" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, parts.truth, parts.learned), parts.said), parts.value);
+        el("td", { class: "chart" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, parts.truth, parts.zero, parts.learned), parts.said), parts.value);
     }));
     draw();
   }
@@ -160,7 +160,7 @@ export function watch(place, service) {
     chart.draw({ label: `Regret after ${count(xs.at(-1))} steps: ${regrets}`, curves, end: xs.at(-1), marks: film.tastes.slice(1).map((one) => one.step) });
     if (!many) return;
     const now = film.steps[many - 1];
-    const { theta, best_list: best } = film.taste(now);
+    const { theta, best_list: best, best: attainable } = film.taste(now);
     const truth = service.topics.map((topic) => theta[topic] ?? 0);
     const from = film.upTo(Math.max(0, now - LATELY));
     for (const name of names) {
@@ -176,17 +176,21 @@ export function watch(place, service) {
       itemList(cards.get(name), run.lists[many - 1], best);
     }
     itemList(cards.get("best"), best ?? [], null);
+    rows.get("best").regret.textContent = number(0, 1);
+    rows.get("best").lately.textContent = attainable === null ? "–" : percent(attainable, 1);
     const known = names.map((name) => film.runs.get(name).estimates[many - 1]);
     const [low, high] = span(known.flatMap((one) => one ?? []).filter((value) => value < 2));
     for (const [j, topic] of service.topics.entries()) {
       const parts = marks.get(topic);
       const x = (value) => 100 * Math.min(1, Math.max(0, (value - low) / (high - low)));
       parts.truth.setAttribute("x", x(0));
+      parts.zero.setAttribute("x1", x(0));
+      parts.zero.setAttribute("x2", x(0));
       parts.truth.setAttribute("width", x(truth[j]) - x(0));
       parts.value.textContent = number(truth[j]);
       const said = [];
       for (const [kind, tick] of parts.learned.entries()) {
-        tick.toggleAttribute("hidden", !known[kind]);
+        tick.setAttribute("visibility", known[kind] ? "visible" : "hidden");
         if (!known[kind]) continue;
         tick.setAttribute("x1", x(known[kind][j]));
         tick.setAttribute("x2", x(known[kind][j]));
@@ -257,7 +261,7 @@ export function watch(place, service) {
       drift, at),
     error,
     el("div", { class: "columns" },
-      el("section", { class: "card", "aria-label": "Regret" }, el("h2", {}, "Regret"), chart.element,
+      el("section", { class: "card", "aria-label": "Regret" }, el("h2", {}, "Regret: clicks missed, against the best list"), chart.element,
         el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Figures by policy" },
           el("table", { class: "figures" }, el("caption", { class: "unseen" }, "Figures by policy"),
             el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Policy"), ...["Regret", "Click rate", `Last ${LATELY}`, "Taste off by"].map((name) => el("th", { scope: "col", class: "num" }, name)))), figures)),
