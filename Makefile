@@ -1,5 +1,5 @@
 # The commands of README, docs and CI. Each makes its own environment in .venv where that is missing or out of date.
-.PHONY: help demo picture reproduce test test-slow check format bench bench-serve first-use alpha theory clean
+.PHONY: help demo page picture screenshots reproduce test test-slow check format bench bench-serve first-use alpha theory clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -29,8 +29,14 @@ help:
 demo: .venv/lab ## the paper's synthetic experiment, end to end
 	@$(BIN)/thali demo
 
+page: .venv/lab ## a page in the browser: click and see it learn, watch policies, run the service
+	@$(BIN)/thali demo --web
+
 picture: .venv/lab ## redraw the README's picture
 	@$(BIN)/thali demo --out docs/demo.png
+
+screenshots: .venv/dev ## take the pictures of the page again
+	@$(BIN)/python tests/screenshots.py
 
 reproduce: .venv/lab ## the paper's experiments at a small scale, and a report
 	@$(BIN)/thali reproduce

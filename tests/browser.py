@@ -43,7 +43,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Complaints:
-    """What a page must never give cause for: errors on its console, uncaught ones, requests to another host, dialogs."""
+    """What a page must never give cause for: errors on its console or uncaught, requests to another host, dialogs."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.found: list[str] = []

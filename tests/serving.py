@@ -66,12 +66,15 @@ class Service:
     def client(self, **settings: Any) -> thali.Client:
         return thali.Client(self.url, **settings)
 
+    def command(self) -> tuple[str, ...]:
+        """What is started."""
+        return ("serve", "catalog.parquet", "--store", self.store, "--K", str(K), "--sigma", str(SIGMA))
+
     def start(self) -> None:
         """Returns when it is ready."""
-        options = ("--store", self.store, "--port", str(self.port), "--K", str(K), "--sigma", str(SIGMA))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "thali", "serve", "catalog.parquet", *options, *self._options],
+                [sys.executable, "-m", "thali", *self.command(), "--port", str(self.port), *self._options],
                 cwd=self.folder,
                 env={**os.environ, "TMPDIR": str(self.folder), "PYTHONFAULTHANDLER": "1"},
                 stdin=subprocess.DEVNULL,

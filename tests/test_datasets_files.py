@@ -25,6 +25,7 @@ from thali.datasets import (
     hetrec_lastfm,
     movielens,
     movielens_1m,
+    movielens_titles,
     tables,
     taste_profile,
     yelp,
@@ -97,7 +98,11 @@ FILMS = ({(7, 2): 5.0, (1, 1): 3.0, (7, 1): 1.0}, {1: ("Action", "Comedy"), 2: (
     ids=["u.data", "dat", "dat without time", "dat in UTF-8", "csv", "csv with an empty line"],
 )
 def test_movielens_reads_each_of_its_formats(tmp_path, files):
-    assert contents(movielens(write(tmp_path, files))) == FILMS
+    folder = write(tmp_path, files)
+    assert contents(movielens(folder)) == FILMS
+    titles = movielens_titles(folder)
+    assert titles[1] in ("Toy Story (1995)", 'Toy Story, The "first"')
+    assert (titles[2][:6], len(titles)) == ("Amélie", 2)
 
 
 @pytest.mark.parametrize(

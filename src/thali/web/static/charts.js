@@ -80,6 +80,11 @@ export function indexBar(belief, exploration, largest) {
     svg("rect", { class: "curiosity", x: at(known), width: at(exploration), height: 6 }));
 }
 
+/** The colour and the dashes of a curve. */
+export function swatch(kind) {
+  return svg("svg", { class: "swatch", viewBox: "0 0 24 8", "aria-hidden": "true" }, svg("line", { class: `curve kind${kind}`, x1: 0, x2: 24, y1: 4, y2: 4 }));
+}
+
 /** Numbers for an axis from 0 to at least the largest, few and round. */
 export function ticks(largest, many = 4) {
   const rough = Math.max(largest, 1e-9) / many;
@@ -164,7 +169,7 @@ export function hourChart(title, { share = false } = {}) {
       if (points.length < 40) for (const [cx, cy] of points) parts.push(svg("circle", { class: `dot kind${kind}`, cx, cy, r: 2.5 }));
     }
     const latest = series.map((one) => `${one.name} ${value(one.values.at(-1))}`).join(", ");
-    chart.setAttribute("aria-label", `${title} by hour; latest: ${latest || "nothing yet"}`);
+    chart.setAttribute("aria-label", `${title} over time; latest: ${latest || "nothing yet"}`);
     chart.replaceChildren(...parts);
   }
   return { element: el("figure", { class: "card" }, el("figcaption", {}, title), chart), draw };

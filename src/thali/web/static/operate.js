@@ -1,7 +1,7 @@
 // Operate: how the service does, and one user at a time.
 
 import * as api from "./api.js";
-import { hourChart, tasteTable } from "./charts.js";
+import { hourChart, swatch, tasteTable } from "./charts.js";
 import { clock, count, el, field, number, percent, say, select } from "./dom.js";
 import { card } from "./plate.js";
 
@@ -14,6 +14,21 @@ function bytes(size) {
   if (size === null) return "–";
   const power = size < 1000 ? 0 : Math.min(4, Math.floor(Math.log10(size) / 3));
   return `${Number((size / 1000 ** power).toPrecision(3))} ${["B", "kB", "MB", "GB", "TB"][power]}`;
+}
+
+/** Hours in groups of so many, each learner's: sums, and means over lists shown. */
+function together(hours, size) {
+  const groups = new Map();
+  for (const one of hours) {
+    const hour = Math.floor(one.hour / 3600 / size) * size;
+    const key = `${hour} ${one.learner}`;
+    if (!groups.has(key)) groups.set(key, { hour, learner: one.learner, impressions: 0, answered: 0, clicked: 0, exploration: 0, diversity: 0 });
+    const group = groups.get(key);
+    for (const what of ["impressions", "answered", "clicked"]) group[what] += one[what];
+    group.exploration += one.impressions * (one.exploration_share ?? 0);
+    group.diversity += one.impressions * (one.diversity ?? 0);
+  }
+  return [...groups.values()];
 }
 
 export function operate(place, service) {
@@ -66,20 +81,22 @@ export function operate(place, service) {
       ["Users with a learned taste", count(sum("users"))], ["Lists shown", count(sum("impressions"))], ["Answered", count(sum("answered"))],
       ["Click rate", rate], ["Exploration share", share(mean("exploration_share"))], ["Diversity of lists", share(mean("diversity"))],
     ].map(([name, value]) => el("div", { class: "card" }, el("dt", {}, name), el("dd", { "data-figure": name }, value))));
-    learners.replaceChildren(...all.map(([name, one]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, `${one.policy}, K ${one.K}, α ${number(Number(one.alpha), 1)}`),
+    learners.replaceChildren(...all.map(([name, one], kind) => el("tr", {}, el("th", { scope: "row" }, swatch(kind % 6), name), el("td", {}, `${one.policy}, K ${one.K}, α ${number(Number(one.alpha), 1)}`),
       ...[count(one.users), count(one.impressions), one.click_rate ? `${percent(one.click_rate.rate, 1)} (${percent(one.click_rate.low)} to ${percent(one.click_rate.high)})` : "–", share(one.exploration_share), share(one.diversity)]
         .map((value) => el("td", { class: "num" }, value)))));
     const names = [...new Set([...all.map(([name]) => name), ...figures.hours.map((one) => one.learner)])];
-    const first = figures.since / 3600;
-    const range = [first, Math.max(first + 1, Math.floor(Date.now() / 3600e3))];
+    const size = Math.ceil(hours / 30);
+    const parts = together(figures.hours, size);
+    const first = Math.floor(figures.since / 3600 / size) * size;
+    const range = [first, Math.max(first + 1, Math.floor(Date.now() / 3600e3 / size) * size)];
     const series = (value) => names.map((name, kind) => {
-      const own = figures.hours.filter((one) => one.learner === name && value(one) !== null);
-      return { name, kind: kind % 6, at: own.map((one) => one.hour / 3600), values: own.map(value) };
+      const own = parts.filter((one) => one.learner === name && value(one) !== null);
+      return { name, kind: kind % 6, at: own.map((one) => one.hour), values: own.map(value) };
     }).filter((one) => one.values.length);
     charts.shown.draw(range, series((one) => one.impressions));
     charts.rate.draw(range, series((one) => (one.answered ? one.clicked / one.answered : null)));
-    charts.exploration.draw(range, series((one) => one.exploration_share));
-    charts.diversity.draw(range, series((one) => one.diversity));
+    charts.exploration.draw(range, series((one) => (one.impressions ? one.exploration / one.impressions : null)));
+    charts.diversity.draw(range, series((one) => (one.impressions ? one.diversity / one.impressions : null)));
   }
 
   function drawHealth(health) {

@@ -1,7 +1,7 @@
 // Watch: a made-up person whose taste is hidden from several policies, which learn it side by side.
 
 import * as api from "./api.js";
-import { lineChart, span } from "./charts.js";
+import { lineChart, span, swatch } from "./charts.js";
 import { count, el, field, number, percent, say, select, svg } from "./dom.js";
 import { Film } from "./film.js";
 
@@ -141,10 +141,6 @@ export function watch(place, service) {
         el("td", { class: "chart" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, parts.truth, parts.zero, parts.learned), parts.said), parts.value);
     }));
     draw();
-  }
-
-  function swatch(kind) {
-    return svg("svg", { class: "swatch", viewBox: "0 0 24 8", "aria-hidden": "true" }, svg("line", { class: `curve kind${kind}`, x1: 0, x2: 24, y1: 4, y2: 4 }));
   }
 
   /** The page at this step. */
