@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -78,7 +79,7 @@ def movielens(folder: Path) -> Catalog:
     from thali.datasets import movielens_titles
 
     catalog = Catalog.estimate(read(folder).most_active(users=1000, items=1000).attracted(at_least=5))
-    titles = movielens_titles(folder)
+    titles: Mapping[Any, str] = movielens_titles(folder)
     named = [titles[film] for film in catalog.items]
     several = {title for title, times in Counter(named).items() if times > 1}
     items = [f"{name} [{film}]" if name in several else name for film, name in zip(catalog.items, named, strict=True)]

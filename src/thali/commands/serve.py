@@ -79,7 +79,7 @@ def serve(
     )
     check_free(host, port)
     typer.echo(f"thali loads {catalog}; the first time ever it compiles for a minute.", err=True)
-    told = f"thali serves {catalog} on {address(host, port)}, the API at /docs; Ctrl-C stops it."
+    told = f"thali serves {catalog} on {address(host, port)}, a page to try it and the API at /docs; Ctrl-C stops it."
     run(settings, host, port, workers, told)
 
 

@@ -7,6 +7,7 @@ import { card, covered } from "./plate.js";
 
 const KEPT = "thali.play";
 const SHOWN_ROUNDS = 40;
+const NAME = /^guest-[0-9a-f]{10}$/;
 const newName = () => `guest-${Array.from(crypto.getRandomValues(new Uint8Array(5)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
 /** Fill the place with the view; the answer takes it down. */
@@ -17,7 +18,7 @@ export function play(place, service) {
   let shown = null; // the list on the page
   let rounds = []; // what was answered so far: {impression, clicked: position or null}
   let lit = [];
-  let busy = false;
+  let busy = null; // what is being done
   let gone = false;
 
   /** What was kept, as far as this service still has it. */
@@ -26,7 +27,7 @@ export function play(place, service) {
     const learner = learners.has(given.learner) ? given.learner : usual.name;
     const most = Math.min(service.limits.K, service.items);
     return {
-      user: typeof given.user === "string" ? given.user : newName(),
+      user: NAME.test(given.user) ? given.user : newName(),
       learner,
       K: Number.isInteger(given.K) && given.K >= 1 && given.K <= most ? given.K : learners.get(learner).K,
       alpha: typeof given.alpha === "number" && given.alpha >= 0 ? given.alpha : null,
@@ -58,7 +59,7 @@ export function play(place, service) {
     const change = (what) => (value) => {
       Object.assign(me, what(value));
       buildControls();
-      run(async () => {
+      settle(async () => {
         await loadRounds();
         await next();
       });
@@ -79,10 +80,21 @@ export function play(place, service) {
     keep(lasting, KEPT, me);
   }
 
-  /** One thing at a time; what is refused is said, and the list stays. */
-  async function run(work) {
-    if (busy) return;
-    busy = true;
+  /** One thing at a time: an answer while another is under way is none. What is refused is said, and the list stays. */
+  function run(work) {
+    busy ??= perform(work).finally(() => {
+      busy = null;
+    });
+    return busy;
+  }
+
+  /** The same, after what is under way. */
+  async function settle(work) {
+    await busy;
+    await run(work);
+  }
+
+  async function perform(work) {
     list.setAttribute("aria-busy", "true");
     error.textContent = "";
     try {
@@ -91,8 +103,21 @@ export function play(place, service) {
       if (!(problem instanceof api.Refusal)) throw problem;
       error.textContent = `${problem.message}.`;
     } finally {
-      busy = false;
       list.removeAttribute("aria-busy");
+    }
+  }
+
+  /** Do it, unless the list is gone or was answered elsewhere: then what the service has counts. */
+  async function unlessGone(work) {
+    try {
+      await work();
+      return true;
+    } catch (problem) {
+      if (!(problem instanceof api.Refusal) || ![404, 409].includes(problem.status)) throw problem;
+      await loadRounds();
+      await next();
+      say("That list is gone or was answered elsewhere. A new list.");
+      return false;
     }
   }
 
@@ -166,7 +191,7 @@ export function play(place, service) {
   function answer(position) {
     return run(async () => {
       const items = shown.items.map((one) => String(one.item));
-      await api.feedback(shown.impression, position === null ? [] : [position]);
+      if (!(await unlessGone(() => api.feedback(shown.impression, position === null ? [] : [position])))) return;
       rounds.push({ impression: shown.impression, clicked: position });
       lit = position === null ? [] : Object.keys(shown.items[position].gains);
       say(position === null
@@ -180,7 +205,7 @@ export function play(place, service) {
     return run(async () => {
       const last = rounds.at(-1);
       if (last === undefined) return;
-      await api.undo(last.impression);
+      if (!(await unlessGone(() => api.undo(last.impression)))) return;
       rounds.pop();
       lit = [];
       shown = await api.impression(last.impression);
