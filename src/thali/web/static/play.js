@@ -219,13 +219,21 @@ export function play(place, service) {
 
   function startAgain() {
     return run(async () => {
-      if (service.role === "admin") await api.forget(me.user); // else they stay, as someone who never came back
+      if (service.role === "admin") await leave(); // else they stay, as someone who never came back
       me.user = newName();
       rounds = [];
       lit = [];
       await next();
       say("A new person, of whom nothing is known.");
     });
+  }
+
+  async function leave() {
+    try {
+      await api.forget(me.user);
+    } catch (problem) {
+      if (!(problem instanceof api.Refusal) || problem.status !== 404) throw problem; // forgotten elsewhere: so be it
+    }
   }
 
   async function loadRounds() {
