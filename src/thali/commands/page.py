@@ -35,12 +35,10 @@ def serve_page(items: Items, data: Path | None, port: int, store: str | None) ->
     check_installed("thali demo --web")
     from thali.catalog_file import save_catalog
     from thali.serve.settings import LearnerSetting, Settings
-    from thali.warmup import compile_all
 
     check_free(HOST, port)
     catalog, told = choose(items, data)
-    typer.echo(f"{told}. The first time ever thali compiles for a minute or two.", err=True)
-    compile_all()  # what simulations need too, so that nobody waits for it at the page
+    typer.echo(f"{told}. The first time ever thali compiles for a minute.", err=True)
     with tempfile.TemporaryDirectory(prefix="thali-demo-") as folder:
         file = Path(folder) / "catalog.parquet"
         save_catalog(catalog, file)

@@ -326,7 +326,7 @@ async def simulations(request: Request, body: SimulationBody) -> Response:
     service = _may(request, "write")
     home = service.recommender
     K = body.K or next(iter(home.learners.values())).policy.K
-    return answer(await service.simulations.run(home.catalog, body, K, service.settings.limits.simulated_steps))
+    return answer(await service.simulations.run(home.catalog, body, K, service.settings.limits))
 
 
 @router.get("/v1/about", responses=_told(About), tags=["service"])

@@ -13,14 +13,15 @@ from thali.policies import POLICIES
 from thali.recommender.operations import Refused, checked
 from thali.serve.batcher import Busy
 from thali.serve.bodies import SimulationBody
+from thali.serve.settings import Limits
 from thali.serve.simulated import Simulated, Work, run
 from thali.simulation import recorded_steps
 
 #: Larger catalogues are not simulated here: a policy that learns each item alone would take too long.
 MOST_ITEMS = 20_000
-#: Names and numbers of a trace, over all points and policies: some megabytes.
-MOST_TRACED = 100_000
 PATIENCE_S = 60.0
+#: For a policy that this process has not run yet: what it needs may have to be compiled.
+FIRST_PATIENCE_S = 300.0
 #: All but the one that knows the person.
 LEARNING = tuple(name for name in POLICIES if name != "Oracle")
 
@@ -30,22 +31,26 @@ class Simulations:
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
+        self._run: set[str] = set()
         self._alone = asyncio.Lock()
 
-    async def run(self, catalog: Catalog, asked: SimulationBody, K: int, most_steps: int) -> Simulated:
+    async def run(self, catalog: Catalog, asked: SimulationBody, K: int, limits: Limits) -> Simulated:
         """The outcome, or a refusal."""
-        work = plan(catalog, asked, K, most_steps)
+        work = plan(catalog, asked, K, limits)
         if self._alone.locked():
             raise Busy("another simulation is running")
         async with self._alone:
             if self._pool is None:
                 self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
             future = asyncio.get_running_loop().run_in_executor(self._pool, run, work)
+            patience = PATIENCE_S if self._run.issuperset(asked.policies) else FIRST_PATIENCE_S
             try:
-                return await asyncio.wait_for(future, PATIENCE_S)
+                done = await asyncio.wait_for(future, patience)
+                self._run.update(asked.policies)
+                return done
             except TimeoutError:
                 self._kill()
-                raise Refused("steps", f"must be few enough to be simulated in {PATIENCE_S:g} s") from None
+                raise Refused("steps", f"must be few enough to be simulated in {patience:g} s") from None
             except BrokenProcessPool:  # a mistake of ours, or no memory left: the next one gets a process of its own
                 self._kill()
                 raise
@@ -56,19 +61,20 @@ class Simulations:
                 process.kill()
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
+            self._run.clear()
 
     def close(self) -> None:
         """Stop."""
         self._kill()
 
 
-def plan(catalog: Catalog, asked: SimulationBody, K: int, most_steps: int) -> Work:
+def plan(catalog: Catalog, asked: SimulationBody, K: int, limits: Limits) -> Work:
     """What is to be done, or a refusal of what breaks a rule."""
     unknown = [name for name in asked.policies if name not in LEARNING]
     if unknown:
         raise Refused("policies", f"must be among {', '.join(LEARNING)}, got {unknown[0]!r:.80}")
-    if asked.steps * len(asked.policies) > most_steps:
-        raise Refused("steps", f"must be at most {most_steps} over all policies, got {asked.steps} for each")
+    if asked.steps * len(asked.policies) > limits.simulated_steps:
+        raise Refused("steps", f"must be at most {limits.simulated_steps} over all policies, got {asked.steps} for each")
     if len(catalog) > MOST_ITEMS:
         raise Refused("steps", f"cannot be simulated on a catalogue of more than {MOST_ITEMS} items")
     if len(catalog) < K:
@@ -79,9 +85,9 @@ def plan(catalog: Catalog, asked: SimulationBody, K: int, most_steps: int) -> Wo
     # Everything is simulated from the start, whatever is answered: so parts fit together to the last bit.
     points = [step for step in recorded.tolist() if step > asked.since]
     traced = len(points) * len(asked.policies) * (K + catalog.d)
-    if asked.trace and traced > MOST_TRACED:
+    if asked.trace and traced > limits.traced:
         came = f"{len(points)} points of {len(asked.policies)} policies, {K} items and {catalog.d} topics each"
-        raise Refused("points", f"must make a trace of at most {MOST_TRACED} names and numbers, got {came}")
+        raise Refused("points", f"must make a trace of at most {limits.traced} names and numbers, got {came}")
     theta = None if asked.theta is None else _taste("theta", asked.theta, catalog)
     before, changes = 0, []
     for at, change in enumerate(asked.changes):

@@ -16,9 +16,12 @@ function inTurn(asked) {
 }
 
 export class Film {
-  /** asked: {policies, K, seed, theta or null: drawn from the seed}; most: steps at the end. */
-  constructor(asked, most) {
-    Object.assign(this, { asked, most, steps: [], tastes: [], cut: 0 });
+  /**
+   * asked: {policies, K, seed, theta or null: drawn from the seed}; most: steps at the end; points: as many at most in
+   * a part.
+   */
+  constructor(asked, most, points) {
+    Object.assign(this, { asked, most, points, steps: [], tastes: [], cut: 0 });
     this.runs = new Map(asked.policies.map((policy) => [policy, { regret: [], clicks: [], lists: [], estimates: [] }]));
     this.growing = null;
   }
@@ -72,7 +75,7 @@ export class Film {
   #part() {
     const { end } = this;
     const target = Math.min(this.most, end + Math.max(FIRST, end));
-    const many = Math.min(target - end, target <= FIRST ? FIRST : POINTS);
+    const many = Math.max(1, Math.min(target - end, target <= FIRST ? FIRST : POINTS, this.points));
     const points = Array.from({ length: many }, (_, at) => end + Math.round(((at + 1) * (target - end)) / many));
     const changes = this.tastes.slice(1).map(({ step, theta }) => ({ step, theta }));
     return { ...this.asked, steps: target, points, since: end, changes, trace: true };

@@ -67,7 +67,9 @@ export function watch(place, service) {
   function begin(changed) {
     Object.assign(asked, changed);
     error.textContent = "";
-    film = new Film({ policies: [...chosen], K: asked.K, seed: asked.seed, theta: asked.theta }, Math.floor(service.limits.simulated_steps / chosen.size));
+    const { simulated_steps: steps, traced } = service.limits;
+    const points = Math.floor(traced / (chosen.size * (asked.K + service.topics.length)));
+    film = new Film({ policies: [...chosen], K: asked.K, seed: asked.seed, theta: asked.theta }, Math.floor(steps / chosen.size), points);
     step = 0;
     over = false;
     drift.disabled = false;
