@@ -44,6 +44,7 @@ NEEDS = {
     ("GET", "/openapi.json"): OPEN,
     ("HEAD", "/openapi.json"): OPEN,
     ("GET", "/"): OPEN,
+    ("HEAD", "/"): OPEN,
     ("GET", "/page/{name}"): OPEN,
     ("GET", "/docs"): OPEN,
     ("GET", "/docs/start.js"): OPEN,
@@ -341,10 +342,10 @@ def test_the_page_loads_from_this_host_only(service):
     assert page.headers["content-security-policy"].startswith("default-src 'none'")
     assert b"http:" not in page.body
     assert b"https:" not in page.body
-    assets = re.findall(rb'(?:src|href)="(/[^"]+)"', page.body)
+    assets = re.findall(rb'(?:src|href)="(docs/[^"]+)"', page.body)
     assert len(assets) == 3
     for asset in assets:
-        reply = service.ask("GET", asset.decode())
+        reply = service.ask("GET", f"/{asset.decode()}")
         assert reply.status == 200
         assert reply.body
         assert reply.headers["content-type"].startswith(("text/css", "text/javascript"))

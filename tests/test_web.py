@@ -100,20 +100,12 @@ def test_the_demo_serves_the_page_and_leaves_nothing_behind(tmp_path):
     assert not list(tmp_path.glob("thali-demo-*"))
 
 
-def test_the_demo_keeps_what_is_learned_where_it_is_asked_to(tmp_path):
-    demo = Demo(tmp_path, "--store", f"sqlite:///{tmp_path / 'kept.db'}")
-    for answered in (1, 2):
-        with demo, demo.client() as client:
-            client.feedback(client.recommend("ana").id, [0])
-            assert client.user("ana").answered == answered
-            demo.stop()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--web", "--steps", "10"), "--steps must come without --web"),
         (("--port", "8001"), "--port must come with --web"),
+        (("--web", "--items", "dishes", "--data", "."), "data must come without --items dishes, got ."),
         (("--web", "--data", "."), "data must be a folder that holds ml-1m, got ."),
         (("--web", "--items", "movielens", "--data", "."), "ml-1m is not there: it must hold ratings.dat"),
     ],

@@ -30,7 +30,7 @@ Cluster = Annotated[str | None, typer.Option(help="The scheduler of a Dask clust
 Seed = Annotated[int, typer.Option(min=0, help="From which splits, people and luck follow.")]
 
 # Options of thali demo that are the page's.
-WEB = {"port", "items", "data", "store"}
+WEB = {"port", "items", "data"}
 # Columns that wide tables need, whatever the terminal has.
 WIDE = 130
 
@@ -69,14 +69,11 @@ def thali(version: Annotated[bool, typer.Option("--version", help="Print the ver
 def demo(
     context: typer.Context,
     web: Annotated[bool, typer.Option("--web", help="Serve a page instead, on which you see it learn.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="With --web: the port of the page.")] = 8000,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="With --web: the port of the page.")] = 8000,
     items: Annotated[
         page.Items, typer.Option(help="With --web: what lists are made of; auto is films where MovieLens is there.")
     ] = page.Items.auto,
     data: Data = None,
-    store: Annotated[
-        str | None, typer.Option(help="With --web: where to keep what is learned; nothing is kept by default.")
-    ] = None,
     steps: Annotated[int, typer.Option(min=2, help="Lists shown to each person.")] = 20_000,
     seeds: Annotated[int, typer.Option(min=1, help="People with the same preferences, each with their own luck.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="From which all luck follows.")] = 0,
@@ -95,7 +92,7 @@ def demo(
     if strange:
         raise ValueError(f"--{min(strange)} must come {'without' if web else 'with'} --web")
     if web:
-        page.serve_page(items, data, port, store)
+        page.serve_page(items, data, port)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

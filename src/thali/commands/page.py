@@ -30,7 +30,7 @@ class Items(StrEnum):
     movielens = "movielens"
 
 
-def serve_page(items: Items, data: Path | None, port: int, store: str | None) -> None:
+def serve_page(items: Items, data: Path | None, port: int) -> None:
     """Serve the page on this machine until stopped."""
     check_installed("thali demo --web")
     from thali.catalog_file import save_catalog
@@ -44,7 +44,7 @@ def serve_page(items: Items, data: Path | None, port: int, store: str | None) ->
         save_catalog(catalog, file)
         settings = Settings(
             catalog=str(file),
-            store=store or f"sqlite:///{folder}/thali.db",
+            store=f"sqlite:///{folder}/thali.db",
             learners=tuple(
                 LearnerSetting(name, name, min(K, len(catalog)), share=float(name == POLICIES[0])) for name in POLICIES
             ),
@@ -59,11 +59,14 @@ def choose(items: Items, data: Path | None) -> tuple[Catalog, str]:
     from thali.catalog import Catalog
     from thali.datasets import dishes, fetch
 
+    if data is not None and items is Items.dishes:
+        raise ValueError(f"data must come without --items dishes, got {data}")
     films = None if items is Items.dishes else fetch.found("ml-1m", data)
     if items is Items.movielens and films is None:
         films = fetch.folder("ml-1m", data)
     if films is not None:
-        return movielens(films), f"The 1,000 most rated films of MovieLens, from {films}"
+        made = movielens(films)
+        return made, f"The {len(made):,} most rated films of MovieLens, from {films}"
     if data is not None and items is Items.auto:
         raise ValueError(f"data must be a folder that holds ml-1m, got {data}")
     made = Catalog(*dishes())

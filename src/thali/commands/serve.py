@@ -27,7 +27,7 @@ def serve(
     host: Annotated[
         str, typer.Option(help="The address to listen on; other than loopback only with --keys.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on.")] = 8000,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="The port to listen on.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
     policy: Annotated[str, typer.Option(help="The learner, where there is one: of the linear family.")] = "CascadeLSB",
     K: Annotated[

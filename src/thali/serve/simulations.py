@@ -74,7 +74,9 @@ def plan(catalog: Catalog, asked: SimulationBody, K: int, limits: Limits) -> Wor
     if unknown:
         raise Refused("policies", f"must be among {', '.join(LEARNING)}, got {unknown[0]!r:.80}")
     if asked.steps * len(asked.policies) > limits.simulated_steps:
-        raise Refused("steps", f"must be at most {limits.simulated_steps} over all policies, got {asked.steps} for each")
+        raise Refused(
+            "steps", f"must be at most {limits.simulated_steps} over all policies, got {asked.steps} for each"
+        )
     if len(catalog) > MOST_ITEMS:
         raise Refused("steps", f"cannot be simulated on a catalogue of more than {MOST_ITEMS} items")
     if len(catalog) < K:

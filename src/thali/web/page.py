@@ -25,7 +25,7 @@ def files() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in KINDS}
 
 
-@router.get("/")
+@router.api_route("/", methods=["GET", "HEAD"])
 async def page() -> Response:
     """The page."""
     return part("index.html")
