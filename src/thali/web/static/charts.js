@@ -48,7 +48,7 @@ export function tasteTable(caption, { plate = false } = {}) {
       stretch(parts.bar, Math.min(zero, end), Math.max(zero, end));
       parts.zero.setAttribute("x1", zero);
       parts.zero.setAttribute("x2", zero);
-      parts.value.textContent = `${number(estimate)} ± ${number(Math.min(9.99, (to - from) / 2))}`;
+      parts.value.textContent = `${number(estimate)} ± ${number((to - from) / 2)}`;
       parts.row.dataset.estimate = estimate;
       parts.row.dataset.width = (to - from) / 2;
       parts.row.classList.toggle("lit", lit.includes(topic));

@@ -5,7 +5,7 @@ import { el, listed, number } from "./dom.js";
 
 /** Δ(e|S) add up to the coverage: of each topic, the share that the first items have. */
 export function covered(items, before = items.length) {
-  const shares = {};
+  const shares = Object.create(null); // a topic may be called anything, "constructor" too
   for (const { gains } of items.slice(0, before)) {
     for (const [topic, gain] of Object.entries(gains)) shares[topic] = Math.min(1, (shares[topic] ?? 0) + gain);
   }
@@ -28,7 +28,7 @@ function chips(item, above, diverse) {
     .map(([topic, gain]) => {
       const had = diverse ? (above[topic] ?? 0) : 0;
       const faded = had > 2 / 3 ? "covered" : had > 1 / 3 ? "partly" : "fresh";
-      return el("span", { class: `chip ${faded}`, "data-had": had.toFixed(3) }, `${topic} `, el("b", {}, `+${number(gain)}`));
+      return el("span", { class: `chip ${faded}`, "data-had": had.toFixed(3) }, el("bdi", {}, topic), " ", el("b", {}, `+${number(gain)}`));
     });
 }
 

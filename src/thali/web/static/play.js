@@ -7,6 +7,9 @@ import { card, covered } from "./plate.js";
 
 const KEPT = "thali.play";
 const SHOWN_ROUNDS = 40;
+const unless404 = (problem) => {
+  if (!(problem instanceof api.Refusal && problem.status === 404)) throw problem;
+};
 const newName = () => `guest-${Array.from(crypto.getRandomValues(new Uint8Array(5)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
 /** Fill the place with the view; the answer takes it down. */
@@ -18,6 +21,7 @@ export function play(place, service) {
   let rounds = []; // what was answered so far: {impression, clicked: position or null}
   let lit = [];
   let busy = false;
+  let due = false; // another list, once there is time
   let gone = false;
 
   /** What was kept, as far as this service still has it. */
@@ -46,7 +50,7 @@ export function play(place, service) {
   const error = el("p", { class: "error", role: "alert" });
   const taste = tasteTable("Your taste, as learned so far", { plate: true });
   const controls = el("div", { class: "controls" });
-  const name = el("code");
+  const name = el("code", { dir: "auto" });
 
   function buildControls() {
     const most = Math.min(12, service.limits.K, service.items);
@@ -58,10 +62,7 @@ export function play(place, service) {
     const change = (what) => (value) => {
       Object.assign(me, what(value));
       buildControls();
-      run(async () => {
-        await loadRounds();
-        await next();
-      });
+      renew();
     };
     const shortcuts = el("input", { type: "checkbox", checked: me.keys, change: () => { me.keys = shortcuts.checked; save(); } });
     const focused = document.activeElement?.getAttribute("name");
@@ -90,13 +91,26 @@ export function play(place, service) {
     } catch (problem) {
       if (!(problem instanceof api.Refusal)) throw problem;
       error.textContent = `${problem.message}.`;
+      if (shown === null) list.replaceChildren(el("li", {}, el("button", { type: "button", class: "main", click: () => run(begin) }, "Try again")));
     } finally {
       busy = false;
       list.removeAttribute("aria-busy");
     }
+    if (due) renew();
+  }
+
+  /** A list by what is chosen now; what is chosen while one is on its way is not lost. */
+  function renew() {
+    due = busy;
+    if (!busy) run(next);
+  }
+
+  async function begin() {
+    if (!(await resume())) await next();
   }
 
   async function next() {
+    if (shown === null ? me.impression !== null : shown.learner !== me.learner) await loadRounds();
     const asked = { user: me.user, learner: me.learner, K: me.K };
     if (me.alpha !== null) asked.alpha = me.alpha;
     shown = await api.recommend(asked);
@@ -113,7 +127,7 @@ export function play(place, service) {
       ...shown.items.map((_, at) => {
         const id = `item-${at}`;
         return el("li", {}, el("button", {
-          type: "button", class: "item", click: () => answer(at),
+          type: "button", class: "item", click: (event) => { if (event.detail < 2) answer(at); }, // twice is once
           "aria-labelledby": `${id}-place ${id}-name`, "aria-describedby": `${id}-why`,
         }, card(shown.items, at, { id, diverse: diverse() })));
       }),
@@ -135,13 +149,14 @@ export function play(place, service) {
 
   /** Items taken alone do not say what the list covers: then the best item of each topic. */
   function alone(items) {
-    const shares = {};
+    const shares = Object.create(null); // a topic may be called anything
     for (const { gains } of items) for (const [topic, gain] of Object.entries(gains)) shares[topic] = Math.max(shares[topic] ?? 0, gain);
     return shares;
   }
 
   function drawRounds() {
     const hits = rounds.filter((round) => round.clicked !== null).length;
+    if (!rounds.length && document.activeElement === back) list.querySelector("button").focus(); // it cannot stay there
     back.disabled = rounds.length === 0;
     score.textContent = rounds.length
       ? `Round ${rounds.length + 1}: so far ${hits} of ${rounds.length} lists had something for you (${percent(hits / rounds.length)}).`
@@ -163,11 +178,22 @@ export function play(place, service) {
     ] : []));
   }
 
+  /** What is not there any more, or was answered otherwise (in another tab): on with what there is now, and say so. */
+  async function lost(problem) {
+    if (!(problem instanceof api.Refusal && [404, 409].includes(problem.status))) throw problem;
+    lit = [];
+    await loadRounds();
+    await next();
+    throw problem;
+  }
+
   function answer(position) {
-    return run(async () => {
+    if (shown === null) return;
+    run(async () => {
       const items = shown.items.map((one) => String(one.item));
-      await api.feedback(shown.impression, position === null ? [] : [position]);
-      rounds.push({ impression: shown.impression, clicked: position });
+      await api.feedback(shown.impression, position === null ? [] : [position]).catch(lost);
+      // Sent again where the next list did not come: still one round.
+      if (rounds.at(-1)?.impression !== shown.impression) rounds.push({ impression: shown.impression, clicked: position });
       lit = position === null ? [] : Object.keys(shown.items[position].gains);
       say(position === null
         ? "None of these: all were seen and passed over. A new list."
@@ -177,13 +203,13 @@ export function play(place, service) {
   }
 
   function undo() {
-    return run(async () => {
+    run(async () => {
       const last = rounds.at(-1);
       if (last === undefined) return;
-      await api.undo(last.impression);
+      await api.undo(last.impression).catch(lost);
+      shown = await api.impression(last.impression);
       rounds.pop();
       lit = [];
-      shown = await api.impression(last.impression);
       me.impression = shown.impression;
       save();
       drawList();
@@ -193,8 +219,9 @@ export function play(place, service) {
   }
 
   function startAgain() {
-    return run(async () => {
-      if (service.role === "admin") await api.forget(me.user); // else they stay, as someone who never came back
+    run(async () => {
+      // Without the right to it they stay, as someone who never came back.
+      if (service.role === "admin") await api.forget(me.user).catch(unless404);
       me.user = newName();
       rounds = [];
       lit = [];
@@ -214,14 +241,10 @@ export function play(place, service) {
   /** The list that was there before the page was loaded anew, if it still waits for an answer. */
   async function resume() {
     if (me.impression === null) return false;
+    const found = await api.impression(me.impression).catch(unless404);
+    if (found?.user !== me.user || found.learner !== me.learner || found.clicked !== null) return false;
     await loadRounds();
-    try {
-      shown = await api.impression(me.impression);
-    } catch (problem) {
-      if (problem instanceof api.Refusal && problem.status === 404) return false;
-      throw problem;
-    }
-    if (shown.user !== me.user || shown.learner !== me.learner || shown.clicked !== null) return false;
+    shown = found;
     save();
     drawList();
     await drawTaste();
@@ -255,9 +278,7 @@ export function play(place, service) {
         el("p", { class: "note" }, "You are ", name, ". Each policy learns from its own lists only."))),
   );
   document.addEventListener("keydown", pressed);
-  run(async () => {
-    if (!(await resume())) await next();
-  });
+  run(begin);
   return () => {
     gone = true;
     document.removeEventListener("keydown", pressed);
