@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from browser import visit
 from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
-from serving_here import Serving
+from serving_here import Serving, serving
 
 import thali
 from thali.client import Shown
+from thali.commands.page import POLICIES, K
+from thali.serve.settings import LearnerSetting
 
+LEARNERS = tuple(LearnerSetting(name, name, K, share=float(name == POLICIES[0])) for name in POLICIES)
+LIKED = {"noodles", "sweet"}
 NOTHING_KNOWN = 8.0  # the usual α, half of the interval at first
 READY = """before => {
   const list = document.querySelector(".plate");
@@ -38,9 +43,11 @@ class Player:
     client: thali.Client
     writes: list[str] = field(default_factory=list)
     """What the page has asked the service to change."""
+    uncaught: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.page.on("request", self._asked)
+        self.page.on("pageerror", lambda error: self.uncaught.append(str(error)))
 
     def _asked(self, request: Request) -> None:
         if request.method != "GET":
@@ -98,7 +105,8 @@ class Player:
                   const box = (kind) => row.querySelector(kind).getBoundingClientRect();
                   return {
                     topic: row.dataset.topic, head: row.querySelector("th").textContent,
-                    learned: row.cells[2].textContent, has: row.cells[3].textContent, lit: row.classList.contains("lit"),
+                    learned: row.cells[2].textContent, has: row.cells[3].textContent,
+                    lit: row.classList.contains("lit"),
                     estimate: Number(row.dataset.estimate), width: Number(row.dataset.width),
                     zero: box(".zero").left, left: box(".bar").left, right: box(".bar").right,
                   };
@@ -164,11 +172,19 @@ class Player:
     def held(self, path: str) -> Iterator[None]:
         """Requests to a path are on their way until the end of the block."""
         waiting: list[Route] = []
-        self.page.route(f"**{path}", waiting.append)
+        over = False
+        self.page.route(f"**{path}", lambda route: route.continue_() if over else waiting.append(route))
         yield
-        self.page.unroute(f"**{path}")
+        over = True
         for route in waiting:
             route.continue_()
+
+
+@contextmanager
+def play_service(folder: Path) -> Iterator[Serving]:
+    """As ``thali demo --web`` has it, with dishes."""
+    with serving(folder, catalog=thali.Catalog(*thali.datasets.dishes()), learners=LEARNERS) as running:
+        yield running
 
 
 @contextmanager
@@ -177,4 +193,16 @@ def playing(browser: Browser, service: Serving, **context: Any) -> Iterator[Play
     with visit(browser, service.url, **{"reduced_motion": "reduce", **context}) as page, service.client() as client:
         player = Player(page, client)
         player.wait()
+        player.writes.clear()
         yield player
+        assert player.uncaught == []
+
+
+def liked(player: Player) -> int | None:
+    """The first item that somebody clicks who likes noodles and sweets."""
+    return next((one.position for one in player.truth.items if LIKED & set(one.topics)), None)
+
+
+def unknown(service: Serving) -> dict[str, Taste]:
+    """The taste of someone new."""
+    return {topic: Taste(0.0, NOTHING_KNOWN) for topic in map(str, service.catalog.topics)}

@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import ExitStack, closing
-from statistics import median
-from urllib.parse import urlsplit
-
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from browser import visit
-from playing import NOTHING_KNOWN, WITHIN, Player, Taste, playing
+from playing import LIKED, NOTHING_KNOWN, WITHIN, liked, play_service, playing, unknown
 from playwright.sync_api import expect
-from ports import free_port
-from serving_here import serving
+from reasons import check_reasons, says
 
-import thali
+from thali.client import NotFound
 from thali.commands.page import POLICIES, K
-from thali.serve.settings import LearnerSetting
 
 pytestmark = pytest.mark.slow
-LEARNERS = tuple(LearnerSetting(name, name, K, share=float(name == POLICIES[0])) for name in POLICIES)
-LIKED = {"noodles", "sweet"}
-PHONE = {"viewport": {"width": 375, "height": 700}, "has_touch": True, "is_mobile": True}
-SIDEWAYS = "() => Math.max(document.documentElement.scrollWidth, innerWidth)"
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    """As ``thali demo --web`` has it."""
-    catalog = thali.Catalog(*thali.datasets.dishes())
-    with serving(tmp_path_factory.mktemp("play"), catalog=catalog, learners=LEARNERS) as running:
+    with play_service(tmp_path_factory.mktemp("play")) as running:
         yield running
-
-
-def liked(player: Player) -> int | None:
-    """The first item that somebody clicks who likes noodles and sweets."""
-    return next((one.position for one in player.truth.items if LIKED & set(one.topics)), None)
-
-
-def says(text: str | None, value: float) -> bool:
-    """Whether a number is written with two digits; ties may go either way."""
-    return abs(float((text or "").replace("\N{MINUS SIGN}", "-")) - value) <= 0.005 + 1e-9
-
-
-def unknown(service) -> dict[str, Taste]:
-    return {topic: Taste(0.0, NOTHING_KNOWN) for topic in map(str, service.catalog.topics)}
-
-
-def coverage(service, names) -> dict[str, float]:
-    """1 - Π(1 - w̄) by topic, of items by name."""
-    index = {name: e for e, name in enumerate(service.catalog.items)}
-    weights = service.catalog.csr[[index[name] for name in names]].toarray()
-    return dict(zip(map(str, service.catalog.topics), 1 - np.prod(1 - weights, axis=0), strict=True))
 
 
 # What is learned
@@ -155,53 +119,18 @@ def test_undo_by_keyboard_leaves_the_focus_somewhere(browser, service):
 # Why
 
 
-def check_reasons(service, player: Player, *, diverse: bool) -> list[str]:
-    """What is said of each item is what the service says, and what the weights make of it; how topics were shown."""
-    truth, kinds = player.truth.items, []
-    largest = max(max(0.0, one.belief) + one.exploration for one in truth)
-    for at, one in enumerate(truth):
-        button = player.items.nth(at)
-        above, alone = coverage(service, player.names[:at]), coverage(service, [one.item])
-        chips = button.locator(".chip").evaluate_all(
-            "chips => chips.map((one) => [one.querySelector('b').textContent, one.textContent, one.className])"
-        )
-        seen = {text.removesuffix(f" {gain}"): (gain, kind.removeprefix("chip ")) for gain, text, kind in chips}
-        assert set(seen) == set(one.topics) == set(one.gains)
-        assert [float(gain) for gain, _, _ in chips] == sorted((float(gain) for gain, _, _ in chips), reverse=True)
-        for topic, (gain, kind) in seen.items():
-            had = above[topic] if diverse else 0.0
-            assert one.gains[topic] == pytest.approx(alone[topic] * (1 - had))
-            assert says(gain.removeprefix("+"), one.gains[topic])
-            assert kind == ("covered" if had > 2 / 3 else "partly" if had > 1 / 3 else "fresh")
-            kinds.append(kind)
-        told = button.locator(f"#{button.get_attribute('aria-describedby')}").text_content() or ""
-        adds, numbers = told.split(" Belief ")
-        assert all(topic in adds for topic, gain in one.gains.items() if gain >= 0.005)
-        belief, curiosity = numbers.removesuffix(".").split(", curiosity ")
-        assert says(belief, one.belief)
-        assert says(curiosity, one.exploration)
-        bars = button.locator("svg.index rect").evaluate_all("all => all.map((one) => +one.getAttribute('width'))")
-        assert bars == pytest.approx([100 * max(0.0, one.belief) / largest, 100 * one.exploration / largest], abs=1e-6)
-    whole, rows = coverage(service, player.names), player.rows()
-    best = {topic: max(one.gains.get(topic, 0.0) for one in truth) for topic in rows}
-    for topic, row in rows.items():
-        share = float(row["has"].removesuffix("\N{THIN SPACE}%"))
-        assert share == pytest.approx(100 * (whole if diverse else best)[topic], abs=0.5 + 1e-9)
-    return kinds
-
-
 def test_why_an_item_is_in_the_list(browser, service):
     with playing(browser, service) as player:
-        kinds = check_reasons(service, player, diverse=True)
+        kinds = check_reasons(service.catalog, player, diverse=True)
         for _ in range(4):
             player.answer(liked(player))
-            kinds += check_reasons(service, player, diverse=True)
+            kinds += check_reasons(service.catalog, player, diverse=True)
         assert set(kinds) == {"fresh", "partly", "covered"}
         player.choose("Policy", "CascadeLinUCB")
-        flat = check_reasons(service, player, diverse=False)
+        flat = check_reasons(service.catalog, player, diverse=False)
         for position in (2, None):
             player.answer(position)
-            flat += check_reasons(service, player, diverse=False)
+            flat += check_reasons(service.catalog, player, diverse=False)
         assert set(flat) == {"fresh"}
 
 
@@ -216,9 +145,9 @@ def test_start_again_is_someone_new_and_the_old_one_is_forgotten(browser, servic
         with player.another():
             player.button("Start again").click()
         assert player.user != before
-        with pytest.raises(thali.NotFound):
+        with pytest.raises(NotFound):
             player.client.user(before)
-        with pytest.raises(thali.NotFound):
+        with pytest.raises(NotFound):
             player.client.impression(first)
         assert player.taste() == unknown(service)
         assert player.score == "Round 1."
@@ -239,7 +168,7 @@ def test_length_curiosity_and_policy_are_those_chosen(browser, service):
         player.choose("Curiosity, α", "0")
         assert [one.exploration for one in player.truth.items] == [0.0] * 11
         assert any(one.belief > 0 for one in player.truth.items)
-        check_reasons(service, player, diverse=True)
+        check_reasons(service.catalog, player, diverse=True)
         player.choose("Curiosity, α", "16")
         twice = [one.exploration for one in player.truth.items]
         player.choose("Curiosity, α", "8")
@@ -393,253 +322,3 @@ def test_zero_is_the_tenth(browser, service):
         player.items.first.focus()
         player.press("0")
         assert player.answers() == [(9,)]
-
-
-# Once, and in bad times
-
-
-def test_an_answer_is_sent_once(browser, service):
-    with playing(browser, service) as player:
-        with player.another(), player.held("/v1/feedback"):
-            player.items.nth(2).click()
-            expect(player.plate).to_have_attribute("aria-busy", "true")
-            for key in ("1", "n", "u"):
-                player.page.keyboard.press(key)
-            player.items.nth(4).click()
-            player.button("None of these").click()
-        assert player.sent == 1
-        with player.another():
-            player.items.nth(1).dblclick()
-        assert player.sent == 2
-        with player.another():
-            player.page.evaluate(
-                """() => { for (const key of "53") document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true})); }"""
-            )
-        assert player.sent == 3
-        # The second click of a double one, slower than the service: it is not for the list that came meanwhile.
-        box = player.items.nth(3).bounding_box()
-        mouse = player.page.mouse
-        with player.another():
-            mouse.click(box["x"] + 20, box["y"] + 10)
-        mouse.down(click_count=2)
-        mouse.up(click_count=2)
-        player.answer(0)
-        assert player.answers() == [(2,), (1,), (4,), (3,), (0,)]
-
-
-def test_a_service_that_stops_and_comes_back(browser, service, tmp_path):
-    settings = {"catalog": service.catalog, "learners": LEARNERS, "port": free_port()}
-    with ExitStack() as visits:
-        with serving(tmp_path, **settings) as running:
-            player = visits.enter_context(playing(browser, running, complaints=False))
-            player.answer(0)
-            before, taste = (player.impression, player.names), player.taste()
-        for act in (player.items.nth(1), player.button("Undo"), player.button("None of these"), player.items.nth(1)):
-            act.click()
-            expect(player.alert).to_have_text("the service cannot be reached.")
-            assert ((player.impression, player.names), player.taste()) == (before, taste)
-        with serving(tmp_path, **settings):
-            player.answer(1)
-            assert player.answers() == [(0,), (1,)]
-            assert player.score.startswith("Round 3: so far 2 of 2 ")
-            assert player.taste() == player.learned()
-            old = player.impression
-        (tmp_path / "new").mkdir()
-        with serving(tmp_path / "new", **settings):  # where nobody is known
-            player.items.nth(0).click()
-            player.wait(old)
-            expect(player.alert).to_contain_text("is not known")
-            player.answer(2)
-            assert player.answers() == [(2,)]
-            assert player.score.startswith("Round 2: so far 1 of 1 ")
-
-
-def test_a_store_that_fails_for_a_while(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr("thali.serve.batcher.PATIENCE_S", 0.05)
-    with (
-        serving(tmp_path) as service,
-        closing(sqlite3.connect(tmp_path / "thali.db", isolation_level=None)) as other,
-        visit(browser, service.url, complaints=False) as page,
-        service.client() as client,
-    ):
-        player = Player(page, client)
-        player.wait()
-        before = player.impression
-        other.execute("BEGIN IMMEDIATE")
-        for act in (player.items.nth(2), player.button("Start again")):
-            act.click()
-            expect(player.alert).to_contain_text("store")
-            expect(player.plate).to_have_attribute("data-impression", before)
-        other.execute("ROLLBACK")
-        player.answer(2)
-        assert player.answers() == [(2,)]
-
-        other.execute("BEGIN IMMEDIATE")
-        page.reload()
-        expect(player.alert).to_contain_text("store")
-        page.keyboard.press("n")
-        other.execute("ROLLBACK")
-        player.button("Try again").click()
-        player.wait()
-        expect(player.alert).to_be_hidden()
-        assert (player.answers(), player.score[:8]) == ([(2,)], "Round 2:")
-
-
-def test_what_comes_after_an_answer_may_fail_and_it_still_counts_once(browser, service):
-    with playing(browser, service, complaints=False) as player:
-
-        def fails(act):
-            act.click()
-            expect(player.alert).to_have_text("the service cannot be reached.")
-
-        before = player.impression
-        player.page.route("**/v1/recommend", lambda route: route.abort())
-        fails(player.items.nth(2))
-        fails(player.items.nth(2))
-        assert player.impression == before
-        player.page.unroute("**/v1/recommend")
-        player.answer(2)
-        assert (player.answers(), player.score[:31]) == ([(2,)], "Round 2: so far 1 of 1 lists had")
-
-        before = player.impression
-        player.page.route("**/v1/recommend", lambda route: route.abort())
-        fails(player.items.nth(3))
-        player.page.unroute("**/v1/recommend")
-        player.items.nth(1).click()  # another than is recorded already
-        player.wait(before)
-        expect(player.alert).to_contain_text("clicked must be what was recorded")
-        assert (player.answers(), player.score[:22]) == ([(2,), (3,)], "Round 3: so far 2 of 2")
-
-        player.page.route("**/v1/impressions/*", lambda route: route.abort())
-        fails(player.button("Undo"))
-        player.page.unroute("**/v1/impressions/*")
-        player.undo()
-        assert player.impression == before
-        assert (player.answers(), player.score[:22]) == ([(2,)], "Round 2: so far 1 of 1")
-
-
-# Whatever names there are, whoever looks
-
-LONG = "w" * 256
-HOSTILE_ITEMS = (
-    '<img src=x onerror="window.ran = 1">',
-    "<script>window.ran = 1</script>",
-    "</button></li><a href='//elsewhere.example' class=made>\"`&amp;&lt;",
-    "\N{RIGHT-TO-LEFT OVERRIDE}desrever\N{POP DIRECTIONAL FORMATTING} and \N{RIGHT-TO-LEFT OVERRIDE}on",
-    LONG,
-    "ف" * 256,
-    "__proto__",
-    "  spaces  within  ",
-)
-HOSTILE_TOPICS = (
-    "<svg onload='window.ran = 1'>",
-    "__proto__",
-    "constructor",
-    "\N{RIGHT-TO-LEFT OVERRIDE}topic",
-    "t" * 256,
-    '"><b class=made>quoted</b>',
-)
-HOSTILE_USER = ("<img src=x onerror='window.ran = 1'>\N{RIGHT-TO-LEFT OVERRIDE}/?#%2e&\"'" + "u" * 256)[:256]
-
-
-@pytest.mark.parametrize("context", [{}, PHONE], ids=["desktop", "phone"])
-def test_hostile_names_are_only_text(browser, tmp_path, context):
-    weights = np.full((len(HOSTILE_ITEMS), len(HOSTILE_TOPICS)), 0.2)
-    weights[np.arange(len(weights)), np.arange(len(weights)) % len(HOSTILE_TOPICS)] = 0.9
-    catalog = thali.Catalog(weights, items=list(HOSTILE_ITEMS), topics=list(HOSTILE_TOPICS))
-    learners = (LearnerSetting("default", K=len(HOSTILE_ITEMS)),)
-    with (
-        serving(tmp_path, catalog=catalog, learners=learners) as service,
-        playing(browser, service, **context) as player,
-    ):
-        page = player.page
-        tags = page.evaluate(
-            "() => [...new Set([...document.querySelectorAll('*')].map((one) => one.localName))].sort()"
-        )
-        page.evaluate("user => localStorage.setItem('thali.play', JSON.stringify({user}))", HOSTILE_USER)
-        for _ in range(2):
-            player.reload()
-            assert player.user == HOSTILE_USER == player.truth.user
-            assert sorted(player.names) == sorted(HOSTILE_ITEMS)
-            assert player.names == [one.item for one in player.truth.items]
-            rows = player.rows()
-            assert [row["head"] for row in rows.values()] == list(rows) == list(HOSTILE_TOPICS)
-            check_reasons(service, player, diverse=True)
-            # A name that turns the order of reading does so to itself only: what an item adds stands after its topic.
-            for chip in player.items.first.locator(".chip").all():
-                topic, gain = chip.locator("bdi").bounding_box(), chip.locator("b").bounding_box()
-                assert gain["x"] >= topic["x"] or gain["y"] > topic["y"]
-            assert page.evaluate(SIDEWAYS) == page.viewport_size["width"]
-            player.answer(0)
-            expect(page.get_by_role("status")).to_contain_text("A new list.")
-        assert len(player.answers()) == 2
-        made = page.evaluate(
-            "() => [...document.querySelectorAll('.made, [onerror], [onload], main img, main a, script:not([src])')].length"
-        )
-        assert made == 0
-        assert page.evaluate("() => window.ran === undefined")
-        later = page.evaluate(
-            "() => [...new Set([...document.querySelectorAll('*')].map((one) => one.localName))].sort()"
-        )
-        assert set(later) - set(tags) <= {"circle", "h2", "path"}  # where one clicked
-
-
-def test_on_a_phone(browser, service):
-    with playing(browser, service, **PHONE) as player:
-        for position in (1, None, 4):
-            assert player.page.evaluate(SIDEWAYS) == 375
-            with player.another():
-                (player.button("None of these") if position is None else player.items.nth(position)).tap()
-        with player.another():
-            player.button("Undo").tap()
-        assert player.answers() == [(1,), ()]
-        for one in player.page.locator("button, select, nav a, label").all():
-            if one.is_visible():
-                box = one.bounding_box()
-                assert min(box["width"], box["height"]) >= 24, one.text_content()
-                assert 0 <= box["x"] <= box["x"] + box["width"] <= 375
-        assert player.page.locator("button:visible").count() == K + 4
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [{}, PHONE], ids=["desktop", "phone"])
-def test_no_serious_finding_of_axe(browser, service, size, scheme):
-    def serious():
-        found = Axe().run(player.page).response["violations"]
-        return [
-            (one["id"], node["html"])
-            for one in found
-            for node in one["nodes"]
-            if one["impact"] in ("serious", "critical")
-        ]
-
-    with playing(browser, service, color_scheme=scheme, **size) as player:
-        assert serious() == []
-        for position in (0, 3, None):
-            player.answer(position)
-        player.items.nth(2).focus()
-        assert serious() == []
-
-
-# Small and quick
-
-
-def test_the_page_is_small(browser, service):
-    with playing(browser, service) as player:
-        loaded = player.page.evaluate(
-            "() => ['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind)).map((one) => one.name)"
-        )
-        own = {path for path in (urlsplit(url).path for url in loaded) if not path.startswith("/v1/")}
-        assert {"/", "/page/app.js", "/page/style.css", "/page/play.js"} <= own
-        assert sum(len(service.ask("GET", path).body) for path in own) < 150_000
-
-
-def test_the_first_list_is_there_in_no_time(browser, service):
-    with playing(browser, service) as player:  # the service is warm
-        assert len(player.names) == K
-    took = []
-    for _ in range(5):
-        with playing(browser, service) as player:
-            took.append(player.page.evaluate("() => performance.getEntriesByName('thali-list')[0].startTime"))
-            assert player.page.evaluate("() => performance.getEntriesByName('thali-list').length") == 1
-    assert median(took) < 300, took
