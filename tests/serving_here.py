@@ -100,8 +100,8 @@ def small_catalog(items: int = 24) -> thali.Catalog:
 
 
 @contextmanager
-def serving(folder: Path, *, catalog: thali.Catalog | None = None, **settings: Any) -> Iterator[Serving]:
-    """A service of a small catalogue with lists of 4, its store and log in the folder."""
+def serving(folder: Path, *, catalog: thali.Catalog | None = None, port: int = 0, **settings: Any) -> Iterator[Serving]:
+    """A service of a small catalogue with lists of 4, its store and log in the folder; at a free port, or this one."""
     catalog = small_catalog() if catalog is None else catalog
     file, log_file = folder / "catalog.parquet", folder / "log.jsonl"
     thali.save_catalog(catalog, file)
@@ -114,7 +114,8 @@ def serving(folder: Path, *, catalog: thali.Catalog | None = None, **settings: A
         },
     )
     with log_file.open("ab") as log, closing(socket.socket()) as line:
-        line.bind(("127.0.0.1", 0))
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # it may have been here before
+        line.bind(("127.0.0.1", port))
         before, sys.stderr = sys.stderr, io.TextIOWrapper(log, write_through=True)
         try:
             app = create_app(chosen)

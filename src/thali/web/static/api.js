@@ -2,7 +2,13 @@
 
 import { keep, kept, passing } from "./dom.js";
 
-const TRIES = 20;
+const PATIENCE_MS = 30_000;
+// A simulation may have to wait for another, and what it needs may have to be compiled first.
+const LONG_PATIENCE_MS = 310_000;
+const AGAIN_MS = 500;
+
+/** Says "locked" where the service does not take the key (any more). */
+export const events = new EventTarget();
 
 /** An answer that is no answer: the service's sentence, its status, and the field it is about. */
 export class Refusal extends Error {
@@ -13,31 +19,44 @@ export class Refusal extends Error {
   }
 }
 
+/** The same problem if it is a refusal, of which the page can tell; else it is a mistake of ours. */
+export function refused(problem) {
+  if (!(problem instanceof Refusal)) throw problem;
+  return problem;
+}
+
 export const key = () => kept(passing, "thali.key") ?? "";
 export const useKey = (text) => keep(passing, "thali.key", text || null);
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** Ask; while the service is busy (503) ask again, for a while where that is asked for. */
+/** Ask; while the service is busy (503), ask again, where there is patience for it. */
 export async function ask(method, path, body, { patient = false } = {}) {
+  const until = Date.now() + (patient ? LONG_PATIENCE_MS : PATIENCE_MS);
   const headers = { Accept: "application/json" };
   if (key()) headers.Authorization = `Bearer ${key()}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  for (let left = patient ? TRIES : 1; ; left -= 1) {
+  for (;;) {
     let reply;
+    let told;
     try {
-      reply = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
-    } catch {
-      throw new Refusal(0, { error: "the service cannot be reached" });
+      const signal = AbortSignal.timeout(Math.max(1, until - Date.now()));
+      reply = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+      told = await reply.json();
+    } catch (problem) {
+      const why = problem.name === "TimeoutError" ? "the service does not answer" : "the service cannot be reached";
+      throw new Refusal(0, { error: why });
     }
-    const told = await reply.json().catch(() => ({}));
     if (reply.ok) return told;
-    if (reply.status !== 503 || left <= 1) throw new Refusal(reply.status, told);
-    await wait(500);
+    if (reply.status === 401 || reply.status === 403) events.dispatchEvent(new Event("locked"));
+    if (reply.status !== 503 || !patient || Date.now() + AGAIN_MS > until) throw new Refusal(reply.status, told);
+    await wait(AGAIN_MS);
   }
 }
 
 const part = encodeURIComponent;
 export const about = () => ask("GET", "v1/about");
+/** Asked as soon as the page is there; to be used once. */
+export const early = about().catch((problem) => problem);
 export const recommend = (asked) => ask("POST", "v1/recommend", asked);
 export const feedback = (impression, clicked) => ask("POST", "v1/feedback", { impression, clicked });
 export const undo = (impression) => ask("DELETE", `v1/impressions/${part(impression)}/feedback`);

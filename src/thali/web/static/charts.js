@@ -2,18 +2,18 @@
 
 import { el, number, svg } from "./dom.js";
 
-/** A length of a bar, as part of 100. */
-const place = (value, low, high) => 100 * Math.min(1, Math.max(0, (value - low) / (high - low)));
+/** Where a value lies on an axis of 100. */
+export const place = (value, low, high) => 100 * Math.min(1, Math.max(0, (value - low) / (high - low)));
 
-/** Round limits for an axis of tastes: from -1/2 to 1, or as far as they go. */
+/** Round limits for an axis of tastes: from -1 to 3/2, or as far as they go. */
 export function span(values) {
   const half = (value, round) => round(2 * value) / 2;
-  return [half(Math.min(-0.5, ...values), Math.floor), half(Math.max(1, ...values), Math.ceil)];
+  return [half(Math.min(-1, ...values), Math.floor), half(Math.max(1.5, ...values), Math.ceil)];
 }
 
 /**
  * Taste by topic as a table: bars with their intervals, in numbers too. Rows stay, so that bars move from what they were.
- * update([{topic, estimate, low, high}], {lit: topics to point out, covered: share of each topic that the list has})
+ * update([{topic, estimate, half: of its interval}], {lit: topics to point out, covered: share of each topic that the list has})
  */
 export function tasteTable(caption, { plate = false } = {}) {
   const rows = new Map();
@@ -31,7 +31,7 @@ export function tasteTable(caption, { plate = false } = {}) {
       has: el("td", { class: "num has" }),
     };
     const chart = svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, parts.band, parts.zero, parts.bar);
-    parts.row = el("tr", {}, el("th", { scope: "row" }, topic), el("td", { class: "chart" }, chart), parts.value, plate ? parts.has : null);
+    parts.row = el("tr", {}, el("th", { scope: "row", title: topic }, topic), el("td", { class: "chart" }, chart), parts.value, plate ? parts.has : null);
     parts.row.dataset.topic = topic;
     body.append(parts.row);
     return parts;
@@ -39,18 +39,18 @@ export function tasteTable(caption, { plate = false } = {}) {
 
   function update(taste, { lit = [], covered = {} } = {}) {
     const [low, high] = span(taste.map((one) => one.estimate));
-    for (const { topic, estimate, low: from, high: to } of taste) {
+    for (const { topic, estimate, half } of taste) {
       if (!rows.has(topic)) rows.set(topic, row(topic));
       const parts = rows.get(topic);
       const zero = place(0, low, high);
       const end = place(estimate, low, high);
-      stretch(parts.band, place(from, low, high), place(to, low, high));
+      stretch(parts.band, place(estimate - half, low, high), place(estimate + half, low, high));
       stretch(parts.bar, Math.min(zero, end), Math.max(zero, end));
       parts.zero.setAttribute("x1", zero);
       parts.zero.setAttribute("x2", zero);
-      parts.value.textContent = `${number(estimate)} ± ${number(Math.min(9.99, (to - from) / 2))}`;
+      parts.value.textContent = `${number(estimate)} ± ${number(half)}`;
       parts.row.dataset.estimate = estimate;
-      parts.row.dataset.width = (to - from) / 2;
+      parts.row.dataset.width = half;
       parts.row.classList.toggle("lit", lit.includes(topic));
       parts.has.textContent = `${Math.round(100 * (covered[topic] ?? 0))}\u2009%`;
       parts.has.classList.toggle("none", !(covered[topic] > 0));
@@ -71,13 +71,15 @@ function stretch(rect, from, to) {
   rect.style.width = `${Math.max(0, to - from)}px`;
 }
 
-/** Belief and curiosity as one bar, of the largest index of the list. */
+/** An index as a bar, against the largest of the list: belief, curiosity, and what a belief below 0 takes from it. */
 export function indexBar(belief, exploration, largest) {
-  const known = Math.max(0, belief);
   const at = (value) => (largest > 0 ? (100 * value) / largest : 0);
+  const known = Math.max(0, belief);
+  const lost = Math.min(exploration, Math.max(0, -belief));
   return svg("svg", { class: "index", viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("rect", { class: "belief", width: at(known), height: 6 }),
-    svg("rect", { class: "curiosity", x: at(known), width: at(exploration), height: 6 }));
+    svg("rect", { class: "curiosity", x: at(known), width: at(exploration - lost), height: 6 }),
+    svg("rect", { class: "lost", x: at(known + exploration - lost), width: at(lost), height: 6 }));
 }
 
 /** The colour and the dashes of a curve. */

@@ -22,9 +22,22 @@ function fill(element, given, children) {
   return element;
 }
 
-/** A label above its control. */
+let hints = 0;
+
+/** A label above its control, and perhaps a hint below. */
 export function field(label, control, hint) {
-  return el("label", { class: "field" }, el("span", {}, label), control, hint ? el("small", {}, hint) : null);
+  const labelled = el("label", { class: "field" }, el("span", {}, label), control);
+  if (!hint) return labelled;
+  const id = `hint-${(hints += 1)}`;
+  control.setAttribute("aria-describedby", id);
+  return el("div", {}, labelled, el("small", { id }, hint));
+}
+
+/** Lengths of a list to choose from, with the one that is chosen. */
+export function sizes(service, chosen) {
+  const most = Math.min(12, service.limits.K, service.items);
+  const found = Array.from({ length: most }, (_, at) => at + 1);
+  return (found.includes(chosen) ? found : [...found, chosen]).map((size) => [size, size]);
 }
 
 /** A select of [value, text] pairs. */

@@ -134,7 +134,7 @@ export function operate(place, service) {
         el("button", { class: "danger", value: "yes", click: () => forget(known.user) }, "Forget"), el("button", { value: "no" }, "Keep")));
     const tastes = Object.entries(known.learners).map(([name, one]) => {
       const table = tasteTable(`Taste learned by ${name}, from ${count(one.updates)} lists`);
-      table.update(one.taste);
+      table.update(one.taste.map((topic) => ({ ...topic, half: (topic.high - topic.low) / 2 })));
       return table.element;
     });
     const learned = tastes.length ? tastes : [el("p", {}, "Nothing was learned yet.")];
@@ -154,7 +154,7 @@ export function operate(place, service) {
     return el("details", { class: "past", open: order === 0 },
       el("summary", {}, `${new Date(1000 * one.shown_at).toLocaleString("en-GB")}, ${one.learner}: ${said}`),
       el("ol", { class: "plate" }, one.items.map((_, at) => el("li", { class: `item${one.clicked?.includes(at) ? " chosen" : ""}` },
-        card(one.items, at, { id: `past-${order}-${at}`, diverse: policy?.features !== "items" })))));
+        card(one.items, at, `past-${order}-${at}`, { diverse: policy?.features !== "items", coverage: service.coverage })))));
   }
 
   async function forget(name) {

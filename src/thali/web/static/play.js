@@ -2,13 +2,17 @@
 
 import * as api from "./api.js";
 import { tasteTable } from "./charts.js";
-import { el, field, keep, kept, lasting, listed, number, percent, say, select, svg } from "./dom.js";
+import { el, field, keep, kept, lasting, listed, percent, say, select, sizes, svg } from "./dom.js";
 import { card, covered } from "./plate.js";
 
 const KEPT = "thali.play";
+const KNOWN_ROUNDS = 200;
 const SHOWN_ROUNDS = 40;
 const NAME = /^guest-[0-9a-f]{10}$/;
 const newName = () => `guest-${Array.from(crypto.getRandomValues(new Uint8Array(5)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+const unless404 = (problem) => {
+  if (api.refused(problem).status !== 404) throw problem;
+};
 
 /** Fill the place with the view; the answer takes it down. */
 export function play(place, service) {
@@ -17,8 +21,10 @@ export function play(place, service) {
   const me = settled(kept(lasting, KEPT));
   let shown = null; // the list on the page
   let rounds = []; // what was answered so far: {impression, clicked: position or null}
+  let learned = 0; // from so many lists, also those before the rounds that are known
   let lit = [];
-  let busy = null; // what is being done
+  let busy = false;
+  let due = false; // another list, once there is time
   let gone = false;
 
   /** What was kept, as far as this service still has it. */
@@ -37,9 +43,9 @@ export function play(place, service) {
   }
 
   const learner = () => learners.get(me.learner);
-  const diverse = () => learner().features === "gains";
+  const kind = () => ({ diverse: learner().features === "gains", coverage: service.coverage });
   const list = el("ol", { class: "plate", "aria-label": "The list" });
-  const none = el("button", { type: "button", class: "none", click: () => answer(null) }, "None of these ", el("kbd", {}, "N"));
+  const none = el("button", { type: "button", class: "nothing", click: () => answer(null) }, "None of these ", el("kbd", {}, "N"));
   const back = el("button", { type: "button", click: undo }, "Undo ", el("kbd", {}, "U"));
   const again = el("button", { type: "button", click: startAgain }, "Start again");
   const score = el("p", { class: "score" });
@@ -50,25 +56,21 @@ export function play(place, service) {
   const name = el("code");
 
   function buildControls() {
-    const most = Math.min(12, service.limits.K, service.items);
-    const sizes = Array.from({ length: most }, (_, at) => at + 1);
-    if (!sizes.includes(me.K)) sizes.push(me.K);
     const own = learner().alpha;
-    const alphas = [...new Set([0, own / 8, own / 4, own / 2, own, 2 * own, 4 * own, me.alpha ?? own])].sort((a, b) => a - b);
+    const base = own || 0.8 / learner().sigma;
+    const alphas = [...new Set([0, ...[1 / 8, 1 / 4, 1 / 2, 1, 2, 4].map((by) => by * base), me.alpha ?? own])].sort((a, b) => a - b);
     const told = (alpha) => `${Number(alpha.toPrecision(4))}${alpha === 0 ? " (none)" : alpha === own ? " (usual)" : ""}`;
     const change = (what) => (value) => {
       Object.assign(me, what(value));
       buildControls();
-      settle(async () => {
-        await loadRounds();
-        await next();
-      });
+      renew();
     };
+    const names = [...learners.values()].map((one) => [one.name, one.name === one.policy ? one.policy : `${one.name} (${one.policy})`]);
     const shortcuts = el("input", { type: "checkbox", checked: me.keys, change: () => { me.keys = shortcuts.checked; save(); } });
     const focused = document.activeElement?.getAttribute("name");
     controls.replaceChildren(
-      field("Policy", select([...learners.values()].map((one) => [one.name, one.name === one.policy ? one.policy : `${one.name} (${one.policy})`]), me.learner, change((value) => ({ learner: value, alpha: null })), { name: "policy" })),
-      field("Items in a list, K", select(sizes.map((size) => [size, size]), me.K, change((value) => ({ K: Number(value) })), { name: "K" })),
+      field("Policy", select(names, me.learner, change((value) => ({ learner: value, alpha: null })), { name: "policy" })),
+      field("Items in a list, K", select(sizes(service, me.K), me.K, change((value) => ({ K: Number(value) })), { name: "K" })),
       field("Curiosity, α", select(alphas.map((alpha) => [alpha, told(alpha)]), me.alpha ?? own, change((value) => ({ alpha: Number(value) })), { name: "alpha" })),
       el("label", { class: "check" }, shortcuts, el("span", {}, "Keys ", el("kbd", {}, "1"), "…, ", el("kbd", {}, "N"), " and ", el("kbd", {}, "U"))),
     );
@@ -81,54 +83,47 @@ export function play(place, service) {
   }
 
   /** One thing at a time: an answer while another is under way is none. What is refused is said, and the list stays. */
-  function run(work) {
-    busy ??= perform(work).finally(() => {
-      busy = null;
-    });
-    return busy;
-  }
-
-  /** The same, after what is under way. */
-  async function settle(work) {
-    await busy;
-    await run(work);
-  }
-
-  async function perform(work) {
+  async function run(work) {
+    if (busy) return;
+    busy = true;
     list.setAttribute("aria-busy", "true");
     error.textContent = "";
     try {
       await work();
     } catch (problem) {
-      if (!(problem instanceof api.Refusal)) throw problem;
-      error.textContent = `${problem.message}.`;
+      error.textContent = `${api.refused(problem).message}.`;
+      if (shown === null) list.replaceChildren(el("li", {}, el("button", { type: "button", class: "main", click: () => run(begin) }, "Try again")));
     } finally {
+      busy = false;
       list.removeAttribute("aria-busy");
     }
+    if (due) renew();
   }
 
-  /** Do it, unless the list is gone or was answered elsewhere: then what the service has counts. */
-  async function unlessGone(work) {
-    try {
-      await work();
-      return true;
-    } catch (problem) {
-      if (!(problem instanceof api.Refusal) || ![404, 409].includes(problem.status)) throw problem;
-      await loadRounds();
-      await next();
-      say("That list is gone or was answered elsewhere. A new list.");
-      return false;
-    }
+  /** A list by what is chosen now; what is chosen while one is on its way is not lost. */
+  function renew() {
+    due = busy;
+    if (!busy) run(next);
+  }
+
+  async function begin() {
+    if (!(await resume())) await next();
   }
 
   async function next() {
+    if (shown === null ? me.impression !== null : shown.learner !== me.learner) await loadRounds();
     const asked = { user: me.user, learner: me.learner, K: me.K };
     if (me.alpha !== null) asked.alpha = me.alpha;
-    shown = await api.recommend(asked);
+    show(await api.recommend(asked));
+  }
+
+  function show(found) {
+    if (gone) return;
+    shown = found;
     me.impression = shown.impression;
     save();
     drawList();
-    await drawTaste();
+    drawTaste();
   }
 
   /** The items as buttons; who was among them by keyboard is at the first of the new ones. */
@@ -138,9 +133,9 @@ export function play(place, service) {
       ...shown.items.map((_, at) => {
         const id = `item-${at}`;
         return el("li", {}, el("button", {
-          type: "button", class: "item", click: () => answer(at),
+          type: "button", class: "item", click: (event) => { if (event.detail < 2) answer(at); }, // twice is once
           "aria-labelledby": `${id}-place ${id}-name`, "aria-describedby": `${id}-why`,
-        }, card(shown.items, at, { id, diverse: diverse() })));
+        }, card(shown.items, at, id, kind())));
       }),
     );
     if (within) list.querySelector("button").focus();
@@ -148,28 +143,37 @@ export function play(place, service) {
     performance.mark("thali-list");
   }
 
+  /** What is learned, after the list: nobody waits for it to answer. */
   async function drawTaste() {
-    const known = await api.user(me.user);
-    if (gone) return;
-    const found = known.learners[me.learner]?.taste;
-    const half = learner().alpha; // nothing learned: θ̄ = 0 and M = I
-    const blank = () => service.topics.map((topic) => ({ topic, estimate: 0, low: -half, high: half }));
-    taste.update(found ?? blank(), { lit, covered: diverse() ? covered(shown.items) : alone(shown.items) });
+    const mine = shown.impression;
+    let known;
+    try {
+      known = await api.user(me.user);
+    } catch (problem) {
+      error.textContent = `${api.refused(problem).message}.`;
+      return;
+    }
+    if (gone || shown.impression !== mine) return;
+    const own = learner().alpha;
+    const alpha = me.alpha ?? own;
+    const found = known.learners[me.learner];
+    learned = found?.updates ?? 0;
+    // Nothing learned: θ̄ = 0 and M = I. The service's intervals are by the learner's own α.
+    const rows = found
+      ? found.taste.map((one) => ({ ...one, half: ((one.high - one.low) / 2) * (own ? alpha / own : 1) }))
+      : service.topics.map((topic) => ({ topic, estimate: 0, half: alpha }));
+    taste.update(rows, { lit, covered: covered(shown.items, kind()) });
     drawRounds();
-  }
-
-  /** Items taken alone do not say what the list covers: then the best item of each topic. */
-  function alone(items) {
-    const shares = {};
-    for (const { gains } of items) for (const [topic, gain] of Object.entries(gains)) shares[topic] = Math.max(shares[topic] ?? 0, gain);
-    return shares;
+    taste.element.dataset.impression = mine;
   }
 
   function drawRounds() {
     const hits = rounds.filter((round) => round.clicked !== null).length;
+    if (!rounds.length && document.activeElement === back) list.querySelector("button").focus(); // it cannot stay there
     back.disabled = rounds.length === 0;
+    const before = learned > rounds.length ? "of late" : "so far";
     score.textContent = rounds.length
-      ? `Round ${rounds.length + 1}: so far ${hits} of ${rounds.length} lists had something for you (${percent(hits / rounds.length)}).`
+      ? `Round ${Math.max(rounds.length, learned) + 1}: ${before} ${hits} of ${rounds.length} lists had something for you (${percent(hits / rounds.length)}).`
       : "Round 1.";
     const last = rounds.slice(-SHOWN_ROUNDS);
     const high = Math.max(me.K, ...last.map((round) => (round.clicked ?? 0) + 1));
@@ -184,42 +188,51 @@ export function play(place, service) {
     path.replaceChildren(...(last.length ? [
       el("h2", {}, "Where you clicked"),
       svg("svg", { viewBox: `0 0 ${20 + 12 * SHOWN_ROUNDS} 60`, role: "img", "aria-label": `Positions clicked, round by round: ${told}` }, marks),
-      el("p", { class: "note" }, "A column a round, the top of the list on top; × for none of these. As thali learns, clicks come higher."),
+      el("p", { class: "note" }, "A column a round, the top of the list on top; × for none of these. As thali learns, clicks tend to come higher."),
     ] : []));
   }
 
+  /** What is not there any more, or was answered otherwise (in another tab): on with what there is now, and say so. */
+  async function lost(problem) {
+    if (![404, 409].includes(api.refused(problem).status)) throw problem;
+    lit = [];
+    await loadRounds();
+    await next();
+    throw problem;
+  }
+
   function answer(position) {
-    return run(async () => {
+    if (shown === null) return;
+    run(async () => {
       const items = shown.items.map((one) => String(one.item));
-      if (!(await unlessGone(() => api.feedback(shown.impression, position === null ? [] : [position])))) return;
-      rounds.push({ impression: shown.impression, clicked: position });
+      await api.feedback(shown.impression, position === null ? [] : [position]).catch(lost);
+      // Sent again where the next list did not come: still one round.
+      if (rounds.at(-1)?.impression !== shown.impression) rounds.push({ impression: shown.impression, clicked: position });
       lit = position === null ? [] : Object.keys(shown.items[position].gains);
+      await next();
       say(position === null
         ? "None of these: all were seen and passed over. A new list."
         : `${items[position]}${position ? `, and passed over ${listed(items.slice(0, position))}` : ""}. A new list.`);
-      await next();
     });
   }
 
   function undo() {
-    return run(async () => {
+    run(async () => {
       const last = rounds.at(-1);
       if (last === undefined) return;
-      if (!(await unlessGone(() => api.undo(last.impression)))) return;
+      await api.undo(last.impression).catch(lost);
+      const before = await api.impression(last.impression);
       rounds.pop();
       lit = [];
-      shown = await api.impression(last.impression);
-      me.impression = shown.impression;
-      save();
-      drawList();
-      await drawTaste();
+      show(before);
       say("Taken back: the list before is here again.");
     });
   }
 
   function startAgain() {
-    return run(async () => {
-      if (service.role === "admin") await leave(); // else they stay, as someone who never came back
+    run(async () => {
+      // Without the right to it they stay, as someone who never came back.
+      if (service.role === "admin") await api.forget(me.user).catch(unless404);
       me.user = newName();
       rounds = [];
       lit = [];
@@ -228,18 +241,10 @@ export function play(place, service) {
     });
   }
 
-  async function leave() {
-    try {
-      await api.forget(me.user);
-    } catch (problem) {
-      if (!(problem instanceof api.Refusal) || problem.status !== 404) throw problem; // forgotten elsewhere: so be it
-    }
-  }
-
   async function loadRounds() {
-    const page = await api.history(me.user, 200);
+    const page = await api.history(me.user, KNOWN_ROUNDS);
     rounds = page.impressions
-      .filter((one) => one.learner === me.learner && one.answer !== null)
+      .filter((one) => one.learner === me.learner && one.answer === "feedback")
       .map((one) => ({ impression: one.impression, clicked: one.clicked.length ? one.clicked[0] : null }))
       .reverse();
   }
@@ -247,17 +252,9 @@ export function play(place, service) {
   /** The list that was there before the page was loaded anew, if it still waits for an answer. */
   async function resume() {
     if (me.impression === null) return false;
-    await loadRounds();
-    try {
-      shown = await api.impression(me.impression);
-    } catch (problem) {
-      if (problem instanceof api.Refusal && problem.status === 404) return false;
-      throw problem;
-    }
-    if (shown.user !== me.user || shown.learner !== me.learner || shown.clicked !== null) return false;
-    save();
-    drawList();
-    await drawTaste();
+    const [found] = await Promise.all([api.impression(me.impression).catch(unless404), loadRounds()]);
+    if (found?.user !== me.user || found.learner !== me.learner || found.clicked !== null) return false;
+    show(found);
     return true;
   }
 
@@ -280,17 +277,15 @@ export function play(place, service) {
     el("h1", {}, "Click the first one you like"),
     el("p", { class: "lead" }, "From the top: what you pass over counts as seen, what comes below does not. thali learns your taste from each click, and mixes a list that has something for every part of it."),
     el("div", { class: "columns" },
-      el("section", { "aria-label": "The list" }, list, el("div", { class: "row answers" }, none, back, again), error, score, path),
+      el("section", {}, list, el("div", { class: "row answers" }, none, back, again), error, score, path),
       el("section", { class: "card", "aria-label": "What is learned" }, taste.element,
-        el("p", { class: "note" }, el("i", { class: "key band" }), "not known yet (the interval in which the taste may lie) ", el("i", { class: "key bar" }), "learned taste"),
-        el("p", { class: "note" }, "In the list: ", el("i", { class: "key belief" }), "belief ", el("i", { class: "key curiosity" }), "curiosity. Topics fade where the items above have them already."),
+        el("p", { class: "note" }, el("i", { class: "sample band" }), "not known yet (the interval in which the taste may lie) ", el("i", { class: "sample taste-bar" }), "learned taste"),
+        el("p", { class: "note" }, "In the list: ", el("i", { class: "sample belief" }), "belief ", el("i", { class: "sample curiosity" }), "curiosity. Topics fade where the items above have them already."),
         controls,
         el("p", { class: "note" }, "You are ", name, ". Each policy learns from its own lists only."))),
   );
   document.addEventListener("keydown", pressed);
-  run(async () => {
-    if (!(await resume())) await next();
-  });
+  run(begin);
   return () => {
     gone = true;
     document.removeEventListener("keydown", pressed);

@@ -252,7 +252,7 @@ export function watch(place, service) {
   place.append(
     el("h1", {}, "Watch policies learn a hidden taste"),
     el("p", { class: "lead" }, "A made-up person clicks by the paper's model. Each policy shows them lists and learns from their clicks; none is told the taste, and all meet the same luck."),
-    el("div", { class: "row bar" }, pause,
+    el("div", { class: "row steering" }, pause,
       el("label", { class: "field speed" }, el("span", {}, "Speed"), slider, told),
       el("button", { type: "button", click: () => begin({ theta: null, seed: newSeed() }) }, "New person"),
       el("button", { type: "button", click: () => begin({ theta: film.tastes[0]?.theta ?? asked.theta, seed: newSeed() }) }, "Same person, new luck"),
@@ -266,7 +266,7 @@ export function watch(place, service) {
         el("p", { class: "note" }, "Taste off by: the distance of the learned taste from the true one. CascadeKLUCB and its like learn items, not topics.")),
       el("section", { class: "card", "aria-label": "True and learned taste" },
         el("table", { class: "taste" }, el("caption", {}, "True taste and learned tastes"), el("thead", {}, el("tr", {}, ...["Topic", "Taste"].map((name) => el("th", { scope: "col" }, name)), el("th", { scope: "col", class: "num" }, "True"))), tastes),
-        el("p", { class: "note" }, el("i", { class: "key truth" }), "true taste; a mark in its colour for what each policy has learned"))),
+        el("p", { class: "note" }, el("i", { class: "sample truth" }), "true taste; a mark in its colour for what each policy has learned"))),
     el("h2", {}, "Their lists now"),
     lists,
     el("div", { class: "columns" },
