@@ -35,10 +35,13 @@ function colour(theme) {
 
 /** Open the view of the address; move: whether to go to its heading, as after a click on its name. */
 async function show(move) {
-  const name = location.hash.slice(1) || "play";
-  if (!(name in VIEWS)) {
-    main.focus(); // the way past the header
-    return;
+  let name = location.hash.slice(1) || "play";
+  if (!Object.hasOwn(VIEWS, name)) {
+    if (opened) {
+      main.focus(); // the way past the header
+      return;
+    }
+    name = "play";
   }
   const view = VIEWS[name];
   const mine = (opened += 1);
@@ -86,18 +89,27 @@ function askKey(place, view) {
       class: "card key",
       submit: async (event) => {
         event.preventDefault();
-        api.useKey(input.value.trim());
+        const given = input.value.trim();
+        const before = api.key();
         try {
-          await meet();
-        } catch (error) {
-          told.textContent = `${error.message}.`;
-          return;
-        }
-        if (service.role === null) {
-          api.useKey("");
+          // What is not ASCII is no key, and could not even be sent.
+          if (/^[\x21-\x7e]+$/.test(given)) {
+            api.useKey(given);
+            await meet();
+            if (service.role !== null) {
+              show(true);
+              return;
+            }
+            api.useKey(before);
+            await meet();
+          }
           told.textContent = "This is not a key of this service.";
-          input.focus();
-        } else show(true);
+        } catch (error) {
+          if (!(error instanceof api.Refusal)) throw error;
+          api.useKey(before);
+          told.textContent = `${error.message}.`;
+        }
+        input.focus();
       },
     },
     field("Key", input, "It stays in this tab, until the tab is closed or you leave."),
