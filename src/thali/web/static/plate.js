@@ -5,7 +5,7 @@ import { el, listed, number } from "./dom.js";
 
 /** Δ(e|S) add up to the coverage: of each topic, the share that the first items have. */
 export function covered(items, before = items.length) {
-  const shares = {};
+  const shares = Object.create(null); // a topic may be called as something that objects have
   for (const { gains } of items.slice(0, before)) {
     for (const [topic, gain] of Object.entries(gains)) shares[topic] = Math.min(1, (shares[topic] ?? 0) + gain);
   }
