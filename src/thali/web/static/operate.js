@@ -36,20 +36,18 @@ export function operate(place, service) {
 
   async function refresh() {
     clearTimeout(timer);
-    try {
-      if (!document.hidden) {
-        const [figures, health] = await Promise.all([api.stats(hours), api.health()]);
-        if (gone) return;
-        drawFigures(figures);
-        drawHealth(health);
-        error.textContent = "";
-        at.textContent = `At ${clock(Date.now() / 1000)}; again every ${AGAIN_MS / 1000} seconds.`;
-      }
-    } catch (problem) {
-      if (!(problem instanceof api.Refusal)) throw problem;
-      error.textContent = `${problem.message}.`;
+    if (!document.hidden) {
+      const asked = hours;
+      // Health tells of a store that fails, where there are no figures.
+      const [figures, health] = await Promise.allSettled([api.stats(asked), api.health()]);
+      if (gone || asked !== hours) return; // another period was asked for meanwhile
+      const problems = [figures, health].filter((one) => one.status === "rejected").map((one) => one.reason);
+      error.textContent = [...new Set(problems.map((problem) => `${problem.message}.`))].join(" ");
+      if (figures.status === "fulfilled") drawFigures(figures.value);
+      drawHealth(health.status === "fulfilled" ? health.value : null);
+      if (!problems.length) at.textContent = `At ${clock(Date.now() / 1000)}; again every ${AGAIN_MS / 1000} seconds.`;
     }
-    if (!gone) timer = setTimeout(refresh, AGAIN_MS);
+    timer = setTimeout(refresh, AGAIN_MS);
   }
 
   function drawFigures(figures) {
@@ -83,8 +81,9 @@ export function operate(place, service) {
   }
 
   function drawHealth(health) {
-    state.textContent = health.store.usable ? "The store can be used." : `The store cannot be used: ${health.store.error}`;
-    state.classList.toggle("bad", !health.store.usable);
+    state.textContent = health === null ? "Whether the store can be used is not known." : health.store.usable ? "The store can be used." : `The store cannot be used: ${health.store.error}.`;
+    state.classList.toggle("bad", !health?.store.usable);
+    if (health === null) return;
     store.replaceChildren(...[
       ["Store", health.store.url], ["Size", bytes(health.store.bytes)], ["A transaction now", ms(health.store.seconds)],
       ["Transactions", `${count(health.transactions)}, ${ms(health.transaction_seconds)} each`],
@@ -114,7 +113,7 @@ export function operate(place, service) {
     const sure = el("dialog", { "aria-label": "Forget this user?" },
       el("p", {}, "Forget ", el("b", { dir: "auto" }, known.user), "? What was learned and every list is removed, for good."),
       el("form", { method: "dialog", class: "row" },
-        el("button", { class: "danger", value: "yes", click: () => forget(known.user) }, "Forget"), el("button", { value: "no" }, "Keep")));
+        el("button", { class: "danger", value: "yes", click: () => forget(known.user) }, "Forget"), el("button", { value: "no", autofocus: true }, "Keep")));
     const tastes = Object.entries(known.learners).map(([name, one]) => {
       const table = tasteTable(`Taste learned by ${name}, from ${count(one.updates)} lists`);
       table.update(one.taste);
@@ -143,7 +142,10 @@ export function operate(place, service) {
   async function forget(name) {
     try {
       const was = await api.forget(name);
-      found.replaceChildren(el("p", { role: "status" }, `Forgotten: ${was.user}, with ${count(was.impressions)} lists and what was learned from ${count(was.updates)}.`));
+      const told = `Forgotten: ${was.user}, with ${count(was.impressions)} lists and what was learned from ${count(was.updates)}.`;
+      found.replaceChildren(el("p", {}, told));
+      say(told);
+      input.focus();
       refresh();
     } catch (problem) {
       if (!(problem instanceof api.Refusal)) throw problem;
