@@ -5,20 +5,24 @@ import * as api from "./api.js";
 
 const FIRST = 250; // steps of the first part, of which every one is kept
 const POINTS = 125; // of each later part
+const TRACED = 100_000; // names and numbers that the service answers at most, over all points and policies
+const CHANGES = 20; // of the taste, that it takes at most
 
 // The service simulates one at a time: whoever asks next waits for the answer before.
 let last = Promise.resolve();
 
-function inTurn(asked) {
-  const mine = last.then(() => api.simulate(asked()));
+function inTurn(ask) {
+  const mine = last.then(ask);
   last = mine.catch(() => {});
   return mine;
 }
 
 export class Film {
-  /** asked: {policies, K, seed, theta or null: drawn from the seed}; most: steps at the end. */
+  /** asked: {policies, K, seed, theta}; most: steps at the end. */
   constructor(asked, most) {
     Object.assign(this, { asked, most, steps: [], tastes: [], cut: 0 });
+    // With long lists or many topics, fewer points.
+    this.points = Math.max(1, Math.floor(TRACED / (asked.policies.length * (asked.K + Object.keys(asked.theta).length))));
     this.runs = new Map(asked.policies.map((policy) => [policy, { regret: [], clicks: [], lists: [], estimates: [] }]));
     this.growing = null;
   }
@@ -57,8 +61,8 @@ export class Film {
 
   async #next() {
     const { cut } = this;
-    const told = await inTurn(() => this.#part());
-    if (cut !== this.cut) return; // the taste was changed meanwhile: this is not what happened
+    const told = await inTurn(() => (cut === this.cut ? api.simulate(this.#part()) : null));
+    if (cut !== this.cut) return; // stopped, or the taste was changed meanwhile: this is not what happened
     this.tastes = [{ step: 0, theta: told.theta, best_list: told.best_list, best: told.best }, ...told.changes];
     this.steps.push(...told.steps);
     for (const run of told.runs) {
@@ -72,17 +76,27 @@ export class Film {
   #part() {
     const { end } = this;
     const target = Math.min(this.most, end + Math.max(FIRST, end));
-    const many = Math.min(target - end, target <= FIRST ? FIRST : POINTS);
+    const many = Math.min(target - end, target <= FIRST ? FIRST : POINTS, this.points);
     const points = Array.from({ length: many }, (_, at) => end + Math.round(((at + 1) * (target - end)) / many));
     const changes = this.tastes.slice(1).map(({ step, theta }) => ({ step, theta }));
     return { ...this.asked, steps: target, points, since: end, changes, trace: true };
   }
 
-  /** From a step on, another taste: what came after it is asked for anew. */
-  change(step, theta) {
-    const many = this.upTo(step);
+  /** Ask for nothing more; what is under way is not waited for. */
+  stop() {
     this.cut += 1;
     this.growing = null;
+  }
+
+  /** Whether there is something to change, and one more change may be asked for. */
+  get changeable() {
+    return this.end > 0 && this.tastes.length <= CHANGES;
+  }
+
+  /** From a step on, another taste: what came after it is asked for anew. */
+  change(step, theta) {
+    const many = Math.max(1, this.upTo(step));
+    this.stop();
     this.steps.length = many;
     for (const run of this.runs.values()) for (const part of Object.values(run)) part.length = Math.min(part.length, many);
     this.tastes = [...this.tastes.filter((one) => one.step < this.end), { step: this.end, theta, best_list: null, best: null }];

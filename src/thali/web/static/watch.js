@@ -26,7 +26,7 @@ function shares(topics, values) {
 
 export function watch(place, service) {
   const chosen = new Set(USUAL.filter((name) => service.policies.includes(name)));
-  const asked = { K: Math.min(service.learners[0].K, service.items), seed: newSeed(), theta: null };
+  const asked = { K: Math.min(service.learners[0].K, service.items), seed: newSeed(), theta: randomTaste(service.topics) };
   let film = null;
   let step = 0;
   let paused = false;
@@ -42,7 +42,7 @@ export function watch(place, service) {
 
   const error = el("p", { class: "error", role: "alert" });
   const at = el("output", { class: "step" });
-  const pause = el("button", { type: "button", class: "main", click: () => (over ? begin({ seed: newSeed() }) : hold(!paused)) });
+  const pause = el("button", { type: "button", class: "main", click: () => (over ? begin({ seed: newSeed() }) : goOn(paused)) });
   const told = el("output", {});
   const slider = el("input", { type: "range", min: 0, max: SPEEDS.length - 1, step: 1, value: speed, name: "speed", input: () => setSpeed(Number(slider.value)) });
   const chart = lineChart();
@@ -50,6 +50,7 @@ export function watch(place, service) {
   const lists = el("div", { class: "lists" });
   const tastes = el("tbody");
   const drift = el("button", { type: "button", click: () => change(randomTaste(service.topics)) }, "Change the taste now");
+  const toDrawn = el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) change(theta); } }, "Change to this taste now");
   const sliders = new Map();
   const choice = el("fieldset", { class: "choice" }, el("legend", {}, `Policies (up to ${MOST})`));
 
@@ -64,37 +65,53 @@ export function watch(place, service) {
     pause.textContent = over ? "Again, with new luck" : paused ? "Go on" : "Pause";
   }
 
+  /** By the person: what went wrong before is tried again. */
+  function goOn(on) {
+    if (on) error.textContent = "";
+    hold(!on);
+    if (on && film.end === 0) more();
+  }
+
+  /** A taste can be changed once there is one, up to a number of times, until the end. */
+  function letChange() {
+    for (const button of [drift, toDrawn]) button.disabled = over || !film.changeable;
+  }
+
   function begin(changed) {
     Object.assign(asked, changed);
     error.textContent = "";
+    film?.stop();
     film = new Film({ policies: [...chosen], K: asked.K, seed: asked.seed, theta: asked.theta }, Math.floor(service.limits.simulated_steps / chosen.size));
     step = 0;
     over = false;
-    drift.disabled = false;
     hold(false);
+    letChange();
+    setSliders(asked.theta);
     layOut();
     more();
   }
 
   async function more() {
     const mine = film;
-    const first = film.end === 0;
+    const { cut } = film;
     try {
       await film.grow();
-      if (first && mine === film && film.end > 0) setSliders(film.tastes[0].theta);
+      letChange();
     } catch (problem) {
       if (!(problem instanceof api.Refusal)) throw problem;
-      if (mine !== film) return;
+      if (mine !== film || cut !== film.cut) return;
       error.textContent = `${problem.message}.`;
       hold(true);
+      draw();
     }
   }
 
   /** Another taste from this moment on. */
   function change(theta) {
-    if (film === null || film.end === 0 || over) return;
-    film.change(Math.max(1, Math.floor(step)), theta);
+    film.change(Math.floor(step), theta);
     step = film.end;
+    error.textContent = "";
+    letChange();
     setSliders(theta);
     say("The taste has changed.");
     hold(false);
@@ -107,6 +124,7 @@ export function watch(place, service) {
 
   function drawnTaste() {
     const values = service.topics.map((topic) => Number(sliders.get(topic).value));
+    error.textContent = "";
     if (values.some((value) => value > 0)) return shares(service.topics, values);
     error.textContent = "Draw a taste first: at least one topic must be above 0.";
     return null;
@@ -150,7 +168,7 @@ export function watch(place, service) {
   /** The page at this step. */
   function draw() {
     const many = film.upTo(step);
-    at.textContent = many ? `Step ${count(film.steps[many - 1])} of ${count(film.most)}` : "Starting … (the first time ever it compiles for a while)";
+    at.textContent = many ? `Step ${count(film.steps[many - 1])} of ${count(film.most)}` : paused ? "Not started" : "Starting … (the first time ever it compiles for a while)";
     at.dataset.step = many ? film.steps[many - 1] : 0;
     at.dataset.over = over;
     const names = [...chosen];
@@ -214,10 +232,10 @@ export function watch(place, service) {
     before = now;
     if (film === null || paused || over) return;
     step = Math.min(film.end, step + passed * SPEEDS[speed]);
-    if (film.end - step < AHEAD_S * SPEEDS[speed] && film.end < film.most && film.growing === null && !error.textContent) more();
+    if (film.end - step < AHEAD_S * SPEEDS[speed] && film.end < film.most && film.growing === null) more();
     if (step >= film.most) {
       over = true;
-      drift.disabled = true;
+      letChange();
       hold(false);
       say("The end.");
     }
@@ -256,8 +274,8 @@ export function watch(place, service) {
     el("p", { class: "lead" }, "A made-up person clicks by the paper's model. Each policy shows them lists and learns from their clicks; none is told the taste, and all meet the same luck."),
     el("div", { class: "row bar" }, pause,
       el("label", { class: "field speed" }, el("span", {}, "Speed"), slider, told),
-      el("button", { type: "button", click: () => begin({ theta: null, seed: newSeed() }) }, "New person"),
-      el("button", { type: "button", click: () => begin({ theta: film.tastes[0]?.theta ?? asked.theta, seed: newSeed() }) }, "Same person, new luck"),
+      el("button", { type: "button", click: () => begin({ theta: randomTaste(service.topics), seed: newSeed() }) }, "New person"),
+      el("button", { type: "button", click: () => begin({ seed: newSeed() }) }, "Same person, new luck"),
       drift, at),
     error,
     el("div", { class: "columns" },
@@ -275,13 +293,15 @@ export function watch(place, service) {
       el("details", { class: "card" }, el("summary", {}, "Draw a taste"),
         el("div", { class: "sliders" }, ...[...sliders].map(([topic, one]) => field(topic, one))),
         el("div", { class: "row" },
-          el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) begin({ theta, seed: newSeed() }); } }, "A new person with this taste"),
-          el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) change(theta); } }, "Change to this taste now")),
+          el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) begin({ theta, seed: newSeed() }); } }, "A new person with this taste"), toDrawn),
         el("p", { class: "note" }, "Only the proportions count: they are made to sum to 1.")),
       el("details", { class: "card" }, el("summary", {}, "Policies and K"),
         field("Items in a list, K", select(sizes.map((size) => [size, size]), asked.K, (value) => begin({ K: Number(value) }), { name: "K" })), choice)),
   );
   begin({});
   frame = requestAnimationFrame(tick);
-  return () => cancelAnimationFrame(frame);
+  return () => {
+    cancelAnimationFrame(frame);
+    film.stop();
+  };
 }
