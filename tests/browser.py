@@ -43,7 +43,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Complaints:
-    """What a page must never give cause for: errors on its console, uncaught ones, requests to another host, dialogs."""
+    """What a page must never give cause for: errors on its console, uncaught ones, requests elsewhere, dialogs."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.found: list[str] = []
@@ -72,4 +72,4 @@ def visit(browser: Browser, url: str, *, complaints: bool = True, **context: Any
         page.goto(url)
         yield page
         if complaints:
-            assert heard.found == []
+            assert not heard.found, heard.found
