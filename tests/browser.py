@@ -72,4 +72,4 @@ def visit(browser: Browser, url: str, *, complaints: bool = True, **context: Any
         page.goto(url)
         yield page
         if complaints:
-            assert heard.found == []
+            assert not heard.found, heard.found

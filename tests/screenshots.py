@@ -37,7 +37,7 @@ def picture(page: Page, name: str) -> None:
 
 
 def past(catalog: thali.Catalog, store: str) -> None:
-    """Some days of simulated people, who come and go with the hour, on the store that the service is then started on."""
+    """Some days of simulated people, who come and go with the hour, in the store that the service starts with."""
     draw = np.random.default_rng(7)
     person = thali.DiverseCascade(catalog, draw.dirichlet(np.full(catalog.d, 0.5), size=PEOPLE))
     clock = [time.time() - HOURS * 3600.0]

@@ -96,4 +96,6 @@ class SimulationBody(Body):
         0, ge=0, lt=LIMITS.simulated_steps, description="Only points after this step are answered; below steps."
     )
     trace: bool = Field(False, description="Whether lists and estimates are answered at every point.")
-    changes: list[ChangeBody] = Field([], max_length=20, description="Tastes that take over, each from its step on.")
+    changes: list[ChangeBody] = Field(
+        [], max_length=LIMITS.changes, description="Tastes that take over, each from its step on."
+    )

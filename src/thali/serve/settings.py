@@ -69,6 +69,8 @@ class Limits:
     """Requests that wait for the store; more are turned away (503)."""
     simulated_steps: int = 20_000
     """Steps of a simulation, over all its policies."""
+    changes: int = 20
+    """Of taste, in a simulation."""
     traced: int = 100_000
     """Names and numbers of a simulation's trace, points·policies·(K + topics): some megabytes."""
 

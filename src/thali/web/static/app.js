@@ -35,10 +35,13 @@ function colour(theme) {
 
 /** Open the view of the address; move: whether to go to its heading, as after a click on its name. */
 async function show(move) {
-  const name = location.hash.slice(1) || "play";
-  if (!(name in VIEWS)) {
-    main.focus(); // the way past the header
-    return;
+  let name = location.hash.slice(1) || "play";
+  if (!Object.hasOwn(VIEWS, name)) {
+    if (opened) {
+      main.focus(); // the way past the header
+      return;
+    }
+    name = "play";
   }
   const view = VIEWS[name];
   const mine = (opened += 1);
@@ -62,9 +65,19 @@ async function show(move) {
   if (move) main.focus();
 }
 
+let early = api.early;
+
+/** What the service is; the first answer was asked for when the page came. */
+async function ask() {
+  const found = await (early ?? api.about());
+  early = null;
+  if (found instanceof Error) throw found;
+  return found;
+}
+
 /** Learn what the service is, and what the key may do. */
 async function meet() {
-  service = await api.about();
+  service = await ask();
   const button = document.getElementById("key");
   button.hidden = !service.keys || service.role === null;
   button.textContent = `Leave (${service.role})`;
@@ -86,18 +99,26 @@ function askKey(place, view) {
       class: "card key",
       submit: async (event) => {
         event.preventDefault();
-        api.useKey(input.value.trim());
+        const given = input.value.trim();
+        const before = api.key();
         try {
-          await meet();
-        } catch (error) {
-          told.textContent = `${error.message}.`;
-          return;
-        }
-        if (service.role === null) {
-          api.useKey("");
+          // What is not ASCII is no key, and could not even be sent.
+          if (/^[\x21-\x7e]+$/.test(given)) {
+            api.useKey(given);
+            await meet();
+            if (service.role !== null) {
+              show(true);
+              return;
+            }
+            api.useKey(before);
+            await meet();
+          }
           told.textContent = "This is not a key of this service.";
-          input.focus();
-        } else show(true);
+        } catch (error) {
+          api.useKey(before);
+          told.textContent = `${api.refused(error).message}.`;
+        }
+        input.focus();
       },
     },
     field("Key", input, "It stays in this tab, until the tab is closed or you leave."),
@@ -108,11 +129,15 @@ function askKey(place, view) {
 }
 
 function trouble(place, error) {
-  if (!(error instanceof api.Refusal)) throw error;
+  const { message } = api.refused(error);
   const again = el("button", { class: "main", click: () => { service = null; show(true); } }, "Try again");
-  place.replaceChildren(el("div", { class: "view" }, el("h1", {}, "Not now"), el("p", { role: "alert" }, `${error.message}.`), again));
+  place.replaceChildren(el("div", { class: "view" }, el("h1", {}, "Not now"), el("p", { role: "alert" }, `${message}.`), again));
 }
 
 colour(kept(lasting, "thali.theme") ?? "system");
 window.addEventListener("hashchange", () => show(true));
+api.events.addEventListener("locked", () => { // the key is not taken any more
+  service = null;
+  show(true);
+});
 show(false);

@@ -156,7 +156,7 @@ export function hourChart(title, { share = false } = {}) {
     const { px, py, width } = measure(all, up.at(-1));
     const told = (hour) => {
       const date = new Date(3600e3 * hour);
-      return all <= 30 ? `${String(date.getHours()).padStart(2, "0")}:00` : date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+      return all <= 30 ? date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
     };
     const value = (number) => (share ? `${Math.round(100 * number)}%` : plain(number));
     const parts = [];
@@ -171,7 +171,7 @@ export function hourChart(title, { share = false } = {}) {
       if (points.length < 40) for (const [cx, cy] of points) parts.push(svg("circle", { class: `dot kind${kind}`, cx, cy, r: 2.5 }));
     }
     const latest = series.map((one) => `${one.name} ${value(one.values.at(-1))}`).join(", ");
-    chart.setAttribute("aria-label", `${title} over time; latest: ${latest || "nothing yet"}`);
+    chart.setAttribute("aria-label", `${title}; latest: ${latest || "nothing yet"}`);
     chart.replaceChildren(...parts);
   }
   return { element: el("figure", { class: "card" }, el("figcaption", {}, title), chart), draw };

@@ -9,19 +9,16 @@ const POINTS = 125; // of each later part
 // The service simulates one at a time: whoever asks next waits for the answer before.
 let last = Promise.resolve();
 
-function inTurn(asked) {
-  const mine = last.then(() => api.simulate(asked()));
+function inTurn(ask) {
+  const mine = last.then(ask);
   last = mine.catch(() => {});
   return mine;
 }
 
 export class Film {
-  /**
-   * asked: {policies, K, seed, theta or null: drawn from the seed}; most: steps at the end; points: as many at most in
-   * a part.
-   */
-  constructor(asked, most, points) {
-    Object.assign(this, { asked, most, points, steps: [], tastes: [], cut: 0 });
+  /** asked: {policies, K, seed, theta}; most: steps at the end; points: at most in a part; changes: of taste at most. */
+  constructor(asked, { most, points, changes }) {
+    Object.assign(this, { asked, most, points, changes, steps: [], tastes: [], cut: 0 });
     this.runs = new Map(asked.policies.map((policy) => [policy, { regret: [], clicks: [], lists: [], estimates: [] }]));
     this.growing = null;
   }
@@ -60,8 +57,8 @@ export class Film {
 
   async #next() {
     const { cut } = this;
-    const told = await inTurn(() => this.#part());
-    if (cut !== this.cut) return; // the taste was changed meanwhile: this is not what happened
+    const told = await inTurn(() => (cut === this.cut ? api.simulate(this.#part()) : null));
+    if (cut !== this.cut) return; // stopped, or the taste was changed meanwhile: this is not what happened
     this.tastes = [{ step: 0, theta: told.theta, best_list: told.best_list, best: told.best }, ...told.changes];
     this.steps.push(...told.steps);
     for (const run of told.runs) {
@@ -81,11 +78,21 @@ export class Film {
     return { ...this.asked, steps: target, points, since: end, changes, trace: true };
   }
 
-  /** From a step on, another taste: what came after it is asked for anew. */
-  change(step, theta) {
-    const many = this.upTo(step);
+  /** Ask for nothing more; what is under way is not waited for. */
+  stop() {
     this.cut += 1;
     this.growing = null;
+  }
+
+  /** Whether there is something to change, and one more change may be asked for. */
+  get changeable() {
+    return this.end > 0 && this.tastes.length <= this.changes;
+  }
+
+  /** From a step on, another taste: what came after it is asked for anew. */
+  change(step, theta) {
+    const many = Math.max(1, this.upTo(step));
+    this.stop();
     this.steps.length = many;
     for (const run of this.runs.values()) for (const part of Object.values(run)) part.length = Math.min(part.length, many);
     this.tastes = [...this.tastes.filter((one) => one.step < this.end), { step: this.end, theta, best_list: null, best: null }];

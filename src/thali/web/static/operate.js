@@ -31,6 +31,14 @@ function together(hours, size) {
   return [...groups.values()];
 }
 
+/** A learner's lists with the hours in which it showed none. */
+function quiet({ name, kind, at, values }, last, size) {
+  const known = new Map(at.map((hour, k) => [hour, values[k]]));
+  const every = [];
+  for (let hour = at[0]; hour <= last; hour += size) every.push(hour);
+  return { name, kind, at: every, values: every.map((hour) => known.get(hour) ?? 0) };
+}
+
 export function operate(place, service) {
   let hours = 24;
   let timer = 0;
@@ -51,20 +59,19 @@ export function operate(place, service) {
 
   async function refresh() {
     clearTimeout(timer);
-    try {
-      if (!document.hidden) {
-        const [figures, health] = await Promise.all([api.stats(hours), api.health()]);
-        if (gone) return;
-        drawFigures(figures);
-        drawHealth(health);
-        error.textContent = "";
-        at.textContent = `At ${clock(Date.now() / 1000)}; again every ${AGAIN_MS / 1000} seconds.`;
-      }
-    } catch (problem) {
-      if (!(problem instanceof api.Refusal)) throw problem;
-      error.textContent = `${problem.message}.`;
+    if (!document.hidden) {
+      const asked = hours;
+      // Health tells of a store that fails, where there are no figures.
+      const [figures, health] = await Promise.allSettled([api.stats(asked), api.health()]);
+      if (gone || asked !== hours) return; // another period was asked for meanwhile
+      const problems = [figures, health].filter((one) => one.status === "rejected").map((one) => api.refused(one.reason).message);
+      const said = [...new Set(problems)].map((problem) => `${problem}.`).join(" ");
+      if (error.textContent !== said) error.textContent = said; // the same again is not told again
+      if (figures.status === "fulfilled") drawFigures(figures.value);
+      drawHealth(health.status === "fulfilled" ? health.value : null);
+      if (!problems.length) at.textContent = `At ${clock(Date.now() / 1000)}; again every ${AGAIN_MS / 1000} seconds.`;
     }
-    if (!gone) timer = setTimeout(refresh, AGAIN_MS);
+    timer = setTimeout(refresh, AGAIN_MS);
   }
 
   function drawFigures(figures) {
@@ -78,13 +85,13 @@ export function operate(place, service) {
     const rate = sum("answered") ? percent(sum("clicked") / sum("answered"), 1) : "–";
     const share = (value) => (value === null ? "–" : percent(value, 1));
     tiles.replaceChildren(...[
-      ["Users with a learned taste", count(sum("users"))], ["Lists shown", count(sum("impressions"))], ["Answered", count(sum("answered"))],
+      ["Users learned from, ever", count(sum("users"))], ["Lists shown", count(sum("impressions"))], ["Answered", count(sum("answered"))],
       ["Click rate", rate], ["Exploration share", share(mean("exploration_share"))], ["Diversity of lists", share(mean("diversity"))],
     ].map(([name, value]) => el("div", { class: "card" }, el("dt", {}, name), el("dd", { "data-figure": name }, value))));
-    learners.replaceChildren(...all.map(([name, one], kind) => el("tr", {}, el("th", { scope: "row" }, swatch(kind % 6), name), el("td", {}, `${one.policy}, K ${one.K}, α ${number(Number(one.alpha), 1)}`),
+    learners.replaceChildren(...all.map(([name, one], kind) => el("tr", {}, el("th", { scope: "row" }, swatch(kind % 6), name), el("td", {}, `${one.policy}, K ${one.K}, α ${Number(Number(one.alpha).toPrecision(3))}`),
       ...[count(one.users), count(one.impressions), one.click_rate ? `${percent(one.click_rate.rate, 1)} (${percent(one.click_rate.low)} to ${percent(one.click_rate.high)})` : "–", share(one.exploration_share), share(one.diversity)]
         .map((value) => el("td", { class: "num" }, value)))));
-    const names = [...new Set([...all.map(([name]) => name), ...figures.hours.map((one) => one.learner)])];
+    const names = all.map(([name]) => name);
     const size = Math.ceil(hours / 30);
     const parts = together(figures.hours, size);
     const first = Math.floor(figures.since / 3600 / size) * size;
@@ -93,21 +100,25 @@ export function operate(place, service) {
       const own = parts.filter((one) => one.learner === name && value(one) !== null);
       return { name, kind: kind % 6, at: own.map((one) => one.hour), values: own.map(value) };
     }).filter((one) => one.values.length);
-    charts.shown.draw(range, series((one) => one.impressions));
+    charts.shown.draw(range, series((one) => one.impressions).map((one) => quiet(one, range[1], size)));
     charts.rate.draw(range, series((one) => (one.answered ? one.clicked / one.answered : null)));
     charts.exploration.draw(range, series((one) => (one.impressions ? one.exploration / one.impressions : null)));
     charts.diversity.draw(range, series((one) => (one.impressions ? one.diversity / one.impressions : null)));
   }
 
   function drawHealth(health) {
-    state.textContent = health.store.usable ? "The store can be used." : `The store cannot be used: ${health.store.error}`;
-    state.classList.toggle("bad", !health.store.usable);
+    state.textContent = health === null ? "Whether the store can be used is not known." : health.store.usable ? "The store can be used." : `The store cannot be used: ${health.store.error}.`;
+    state.classList.toggle("bad", !health?.store.usable);
+    if (health === null) return;
     store.replaceChildren(...[
       ["Store", health.store.url], ["Size", bytes(health.store.bytes)], ["A transaction now", ms(health.store.seconds)],
       ["Transactions", `${count(health.transactions)}, ${ms(health.transaction_seconds)} each`],
       ["Waiting", `${count(health.waiting)} of at most ${count(health.most_waiting)}`], ["Errors of the store", count(health.store_errors)],
-      ["Tastes in memory", count(health.tastes_in_memory)], ["Running since", new Date(1000 * health.started_at).toLocaleString("en-GB")],
+      ["Tastes in memory", count(health.tastes_in_memory)], ["Process", health.process], ["Running since", new Date(1000 * health.started_at).toLocaleString("en-GB")],
     ].map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+    const key = JSON.stringify(health.slowest);
+    if (slowest.dataset.key === key) return; // somebody may be copying an id
+    slowest.dataset.key = key;
     slowest.replaceChildren(...health.slowest.slice(0, 10).map((one) => el("tr", {}, el("td", { class: "num" }, `${number(one.ms, 1)} ms`), el("td", {}, `${one.method} ${one.route}`), el("td", { class: "num" }, String(one.status)), el("td", {}, clock(one.at)), el("td", {}, el("code", {}, one.request_id)))));
   }
 
@@ -116,22 +127,27 @@ export function operate(place, service) {
   const input = el("input", { name: "user", required: true, maxlength: 256, autocomplete: "off", spellcheck: "false" });
   const found = el("div", { class: "found" });
 
+  let asked = 0;
+
   async function lookUp(name) {
+    const mine = (asked += 1);
+    let parts;
     try {
       const [known, past] = await Promise.all([api.user(name), api.history(name, HISTORY)]);
-      found.replaceChildren(...person(known, past.impressions));
-      say(`Found ${name}.`);
+      parts = person(known, past.impressions);
     } catch (problem) {
-      if (!(problem instanceof api.Refusal)) throw problem;
-      found.replaceChildren(el("p", { role: "alert" }, `${problem.message}.`));
+      parts = [el("p", { role: "alert" }, `${api.refused(problem).message}.`)];
     }
+    if (mine !== asked) return; // another was asked for meanwhile
+    found.replaceChildren(...parts);
+    if (parts.length > 1) say(`Found ${name}.`);
   }
 
   function person(known, past) {
     const sure = el("dialog", { "aria-label": "Forget this user?" },
       el("p", {}, "Forget ", el("b", { dir: "auto" }, known.user), "? What was learned and every list is removed, for good."),
       el("form", { method: "dialog", class: "row" },
-        el("button", { class: "danger", value: "yes", click: () => forget(known.user) }, "Forget"), el("button", { value: "no" }, "Keep")));
+        el("button", { class: "danger", value: "yes", click: () => forget(known.user) }, "Forget"), el("button", { value: "no", autofocus: true }, "Keep")));
     const tastes = Object.entries(known.learners).map(([name, one]) => {
       const table = tasteTable(`Taste learned by ${name}, from ${count(one.updates)} lists`);
       table.update(one.taste.map((topic) => ({ ...topic, half: (topic.high - topic.low) / 2 })));
@@ -160,11 +176,13 @@ export function operate(place, service) {
   async function forget(name) {
     try {
       const was = await api.forget(name);
-      found.replaceChildren(el("p", { role: "status" }, `Forgotten: ${was.user}, with ${count(was.impressions)} lists and what was learned from ${count(was.updates)}.`));
+      const told = `Forgotten: ${was.user}, with ${count(was.impressions)} lists and what was learned from ${count(was.updates)}.`;
+      found.replaceChildren(el("p", {}, told));
+      say(told);
+      input.focus();
       refresh();
     } catch (problem) {
-      if (!(problem instanceof api.Refusal)) throw problem;
-      found.replaceChildren(el("p", { role: "alert" }, `${problem.message}.`));
+      found.replaceChildren(el("p", { role: "alert" }, `${api.refused(problem).message}.`));
     }
   }
 

@@ -1,8 +1,8 @@
 // Watch: a made-up person whose taste is hidden from several policies, which learn it side by side.
 
 import * as api from "./api.js";
-import { lineChart, span, swatch } from "./charts.js";
-import { count, el, field, number, percent, say, select, svg } from "./dom.js";
+import { lineChart, place as along, span, swatch } from "./charts.js";
+import { count, el, field, number, percent, say, select, sizes, svg } from "./dom.js";
 import { Film } from "./film.js";
 
 const USUAL = ["CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB"];
@@ -26,7 +26,7 @@ function shares(topics, values) {
 
 export function watch(place, service) {
   const chosen = new Set(USUAL.filter((name) => service.policies.includes(name)));
-  const asked = { K: Math.min(service.learners[0].K, service.items), seed: newSeed(), theta: null };
+  const asked = { K: Math.min(service.learners[0].K, service.items), seed: newSeed(), theta: randomTaste(service.topics) };
   let film = null;
   let step = 0;
   let paused = false;
@@ -41,15 +41,16 @@ export function watch(place, service) {
   }
 
   const error = el("p", { class: "error", role: "alert" });
-  const at = el("output", { class: "step" });
-  const pause = el("button", { type: "button", class: "main", click: () => (over ? begin({ seed: newSeed() }) : hold(!paused)) });
-  const told = el("output", {});
+  const at = el("output", { class: "step", "aria-live": "off" }); // it changes all the time: who pauses is told
+  const pause = el("button", { type: "button", class: "main", click: () => (over ? begin({ seed: newSeed() }) : goOn(paused)) });
+  const told = el("output", { "aria-live": "off" });
   const slider = el("input", { type: "range", min: 0, max: SPEEDS.length - 1, step: 1, value: speed, name: "speed", input: () => setSpeed(Number(slider.value)) });
   const chart = lineChart();
   const figures = el("tbody");
   const lists = el("div", { class: "lists" });
   const tastes = el("tbody");
   const drift = el("button", { type: "button", click: () => change(randomTaste(service.topics)) }, "Change the taste now");
+  const toDrawn = el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) change(theta); } }, "Change to this taste now");
   const sliders = new Map();
   const choice = el("fieldset", { class: "choice" }, el("legend", {}, `Policies (up to ${MOST})`));
 
@@ -64,51 +65,81 @@ export function watch(place, service) {
     pause.textContent = over ? "Again, with new luck" : paused ? "Go on" : "Pause";
   }
 
+  /** By the person: what went wrong before is tried again. */
+  function goOn(on) {
+    if (on) error.textContent = "";
+    hold(!on);
+    if (on && film.end === 0) more();
+    else if (!on) say(regrets());
+  }
+
+  /** The state of things, in words. */
+  function regrets() {
+    const many = film.upTo(step);
+    const told = [...film.runs].map(([name, run]) => `${name} ${number(run.regret[many - 1] ?? 0, 1)}`);
+    return `Regret after ${count(many ? film.steps[many - 1] : 0)} steps: ${told.join(", ")}`;
+  }
+
+  /** A taste can be changed once there is one, up to a number of times, until the end. */
+  function letChange() {
+    for (const button of [drift, toDrawn]) {
+      button.disabled = over || !film.changeable;
+      if (button.disabled && document.activeElement === button) pause.focus(); // it cannot stay there
+    }
+  }
+
   function begin(changed) {
     Object.assign(asked, changed);
     error.textContent = "";
-    const { simulated_steps: steps, traced } = service.limits;
+    film?.stop();
+    const { simulated_steps: steps, traced, changes } = service.limits;
     const points = Math.floor(traced / (chosen.size * (asked.K + service.topics.length)));
-    film = new Film({ policies: [...chosen], K: asked.K, seed: asked.seed, theta: asked.theta }, Math.floor(steps / chosen.size), points);
+    film = new Film({ policies: [...chosen], K: asked.K, seed: asked.seed, theta: asked.theta }, { most: Math.floor(steps / chosen.size), points, changes });
     step = 0;
     over = false;
-    drift.disabled = false;
     hold(false);
+    letChange();
+    if (changed.theta) setSliders(asked.theta);
     layOut();
     more();
   }
 
   async function more() {
     const mine = film;
-    const first = film.end === 0;
+    const { cut } = film;
     try {
       await film.grow();
-      if (first && mine === film && film.end > 0) setSliders(film.tastes[0].theta);
+      letChange();
     } catch (problem) {
-      if (!(problem instanceof api.Refusal)) throw problem;
-      if (mine !== film) return;
-      error.textContent = `${problem.message}.`;
+      const { message } = api.refused(problem);
+      if (mine !== film || cut !== film.cut) return;
+      error.textContent = `${message}.`;
       hold(true);
+      draw();
     }
   }
 
   /** Another taste from this moment on. */
   function change(theta) {
-    if (film === null || film.end === 0 || over) return;
-    film.change(Math.max(1, Math.floor(step)), theta);
+    film.change(Math.floor(step), theta);
     step = film.end;
+    error.textContent = "";
+    letChange();
     setSliders(theta);
     say("The taste has changed.");
     hold(false);
     more();
   }
 
+  /** The largest at the end: only proportions count, and small ones are not rounded away. */
   function setSliders(theta) {
-    for (const [topic, one] of sliders) one.value = Math.round(100 * (theta[topic] ?? 0));
+    const largest = Math.max(...service.topics.map((topic) => theta[topic] ?? 0));
+    for (const [topic, one] of sliders) one.value = largest ? Math.round((100 * (theta[topic] ?? 0)) / largest) : 0;
   }
 
   function drawnTaste() {
     const values = service.topics.map((topic) => Number(sliders.get(topic).value));
+    error.textContent = "";
     if (values.some((value) => value > 0)) return shares(service.topics, values);
     error.textContent = "Draw a taste first: at least one topic must be above 0.";
     return null;
@@ -137,9 +168,9 @@ export function watch(place, service) {
         el("h3", {}, at ? swatch(at - 1) : null, name === "best" ? "The best list" : name), items);
     }));
     tastes.replaceChildren(...service.topics.map((topic) => {
-      const parts = { truth: svg("rect", { class: "truth", y: 1, height: 8 }), zero: svg("line", { class: "zero", y1: 0, y2: 10 }), learned: names.map((_, kind) => svg("line", { class: `tick kind${kind}`, y1: 0, y2: 10 })), value: el("td", { class: "num" }), said: el("span", { class: "unseen" }) };
+      const parts = { truth: svg("rect", { class: "truth", y: 1, height: 8 }), zero: svg("line", { class: "zero", y1: 0, y2: 10 }), learned: names.map((_, kind) => svg("line", { class: `tick kind${kind}`, y1: (10 * kind) / names.length, y2: (10 * (kind + 1)) / names.length })), value: el("td", { class: "num" }), said: el("span", { class: "unseen" }) };
       marks.set(topic, parts);
-      return el("tr", { "data-topic": topic }, el("th", { scope: "row" }, topic),
+      return el("tr", { "data-topic": topic }, el("th", { scope: "row", title: topic }, topic),
         el("td", { class: "chart" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, parts.truth, parts.zero, parts.learned), parts.said), parts.value);
     }));
     draw();
@@ -148,14 +179,14 @@ export function watch(place, service) {
   /** The page at this step. */
   function draw() {
     const many = film.upTo(step);
-    at.textContent = many ? `Step ${count(film.steps[many - 1])} of ${count(film.most)}` : "Starting … (the first time ever it compiles for a while)";
+    const waits = film.growing !== null && step >= film.end ? ", waiting for the service" : "";
+    at.textContent = many ? `Step ${count(film.steps[many - 1])} of ${count(film.most)}${waits}` : paused ? "Not started" : "Starting … (the first time ever it compiles for a while)";
     at.dataset.step = many ? film.steps[many - 1] : 0;
     at.dataset.over = over;
     const names = [...chosen];
     const xs = [0, ...film.steps.slice(0, many)];
-    const curves = names.map((name, kind) => ({ name, kind, xs, ys: [0, ...film.runs.get(name).regret.slice(0, many)] }));
-    const regrets = curves.map(({ name, ys }) => `${name} ${number(ys.at(-1), 1)}`).join(", ");
-    chart.draw({ label: `Regret after ${count(xs.at(-1))} steps: ${regrets}`, curves, end: xs.at(-1), marks: film.tastes.slice(1).map((one) => one.step) });
+    const curves = names.map((name, kind) => ({ kind, xs, ys: [0, ...film.runs.get(name).regret.slice(0, many)] }));
+    chart.draw({ label: regrets(), curves, end: xs.at(-1), marks: film.tastes.slice(1).map((one) => one.step) });
     if (!many) return;
     const now = film.steps[many - 1];
     const { theta, best_list: best, best: attainable } = film.taste(now);
@@ -177,10 +208,10 @@ export function watch(place, service) {
     rows.get("best").regret.textContent = number(0, 1);
     rows.get("best").lately.textContent = attainable === null ? "–" : percent(attainable, 1);
     const known = names.map((name) => film.runs.get(name).estimates[many - 1]);
-    const [low, high] = span(known.flatMap((one) => one ?? []).filter((value) => value < 2));
+    const [low, high] = span(known.flatMap((one) => one ?? []));
     for (const [j, topic] of service.topics.entries()) {
       const parts = marks.get(topic);
-      const x = (value) => 100 * Math.min(1, Math.max(0, (value - low) / (high - low)));
+      const x = (value) => along(value, low, high);
       parts.truth.setAttribute("x", x(0));
       parts.zero.setAttribute("x1", x(0));
       parts.zero.setAttribute("x2", x(0));
@@ -203,7 +234,7 @@ export function watch(place, service) {
     const key = JSON.stringify([items, best]);
     if (place.dataset.key === key) return;
     place.dataset.key = key;
-    place.replaceChildren(...items.map((item) => el("li", { class: good.has(item) ? "good" : "", dir: "auto" }, String(item), good.has(item) ? el("span", { class: "unseen" }, " (in the best list)") : null)));
+    place.replaceChildren(...items.map((item) => el("li", { class: good.has(item) ? "good" : "" }, el("bdi", {}, String(item)), good.has(item) ? el("span", { class: "unseen" }, " (in the best list)") : null)));
   }
 
   function tick(now) {
@@ -212,12 +243,12 @@ export function watch(place, service) {
     before = now;
     if (film === null || paused || over) return;
     step = Math.min(film.end, step + passed * SPEEDS[speed]);
-    if (film.end - step < AHEAD_S * SPEEDS[speed] && film.end < film.most && film.growing === null && !error.textContent) more();
+    if (film.end - step < AHEAD_S * SPEEDS[speed] && film.end < film.most && film.growing === null) more();
     if (step >= film.most) {
       over = true;
-      drift.disabled = true;
+      letChange();
       hold(false);
-      say("The end.");
+      say(`The end. ${regrets()}`);
     }
     if (over || now - drawn > REDRAW_MS) {
       drawn = now;
@@ -245,41 +276,42 @@ export function watch(place, service) {
   for (const topic of service.topics) {
     sliders.set(topic, el("input", { type: "range", min: 0, max: 100, value: 0, name: "taste" }));
   }
-  const sizes = Array.from({ length: Math.min(12, service.limits.K, service.items) }, (_, size) => size + 1);
-  if (!sizes.includes(asked.K)) sizes.push(asked.K);
   pick();
   setSpeed(speed);
+  setSliders(asked.theta);
   place.append(
     el("h1", {}, "Watch policies learn a hidden taste"),
     el("p", { class: "lead" }, "A made-up person clicks by the paper's model. Each policy shows them lists and learns from their clicks; none is told the taste, and all meet the same luck."),
     el("div", { class: "row steering" }, pause,
       el("label", { class: "field speed" }, el("span", {}, "Speed"), slider, told),
-      el("button", { type: "button", click: () => begin({ theta: null, seed: newSeed() }) }, "New person"),
-      el("button", { type: "button", click: () => begin({ theta: film.tastes[0]?.theta ?? asked.theta, seed: newSeed() }) }, "Same person, new luck"),
+      el("button", { type: "button", click: () => begin({ theta: randomTaste(service.topics), seed: newSeed() }) }, "New person"),
+      el("button", { type: "button", click: () => begin({ seed: newSeed() }) }, "Same person, new luck"),
       drift, at),
     error,
     el("div", { class: "columns" },
       el("section", { class: "card", "aria-label": "Regret" }, el("h2", {}, "Regret: clicks missed, against the best list"), chart.element,
         el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Figures by policy" },
           el("table", { class: "figures" }, el("caption", { class: "unseen" }, "Figures by policy"),
-            el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Policy"), ...["Regret", "Click rate", `Last ${LATELY}`, "Taste off by"].map((name) => el("th", { scope: "col", class: "num" }, name)))), figures)),
-        el("p", { class: "note" }, "Taste off by: the distance of the learned taste from the true one. CascadeKLUCB and its like learn items, not topics.")),
+            el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Policy"), ...["Regret", "Click rate", "Lately", "Taste off by"].map((name) => el("th", { scope: "col", class: "num" }, name)))), figures)),
+        el("p", { class: "note" }, `Lately: over the last ${LATELY} steps or so. Taste off by: the distance of the learned taste from the true one; some policies learn items, not topics.`)),
       el("section", { class: "card", "aria-label": "True and learned taste" },
         el("table", { class: "taste" }, el("caption", {}, "True taste and learned tastes"), el("thead", {}, el("tr", {}, ...["Topic", "Taste"].map((name) => el("th", { scope: "col" }, name)), el("th", { scope: "col", class: "num" }, "True"))), tastes),
-        el("p", { class: "note" }, el("i", { class: "sample truth" }), "true taste; a mark in its colour for what each policy has learned"))),
+        el("p", { class: "note" }, el("i", { class: "sample truth" }), "true taste; a mark in its colour for what each policy has learned, from above in the order of the table"))),
     el("h2", {}, "Their lists now"),
     lists,
     el("div", { class: "columns" },
       el("details", { class: "card" }, el("summary", {}, "Draw a taste"),
         el("div", { class: "sliders" }, ...[...sliders].map(([topic, one]) => field(topic, one))),
         el("div", { class: "row" },
-          el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) begin({ theta, seed: newSeed() }); } }, "A new person with this taste"),
-          el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) change(theta); } }, "Change to this taste now")),
+          el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) begin({ theta, seed: newSeed() }); } }, "A new person with this taste"), toDrawn),
         el("p", { class: "note" }, "Only the proportions count: they are made to sum to 1.")),
       el("details", { class: "card" }, el("summary", {}, "Policies and K"),
-        field("Items in a list, K", select(sizes.map((size) => [size, size]), asked.K, (value) => begin({ K: Number(value) }), { name: "K" })), choice)),
+        field("Items in a list, K", select(sizes(service, asked.K), asked.K, (value) => begin({ K: Number(value) }), { name: "K" })), choice)),
   );
   begin({});
   frame = requestAnimationFrame(tick);
-  return () => cancelAnimationFrame(frame);
+  return () => {
+    cancelAnimationFrame(frame);
+    film.stop();
+  };
 }
