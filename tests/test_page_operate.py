@@ -311,7 +311,7 @@ def test_a_user_is_shown_as_the_service_knows_them(browser, service):
                 ".map(([bar, zero]) => [bar.x, bar.width, zero.getAttribute('x1')].map(parseFloat))"
             )
             low, high = (
-                f(2 * g(b, *(at["estimate"] for at in one["taste"]))) / 2
+                f(4 * g(b, *(at["estimate"] for at in one["taste"]))) / 4
                 for f, g, b in ((np.floor, min, -1), (np.ceil, max, 1.5))
             )
             for (begin, width, zero), at in zip(bars, one["taste"], strict=True):

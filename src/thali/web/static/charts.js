@@ -5,10 +5,10 @@ import { el, number, svg } from "./dom.js";
 /** Where a value lies on an axis of 100. */
 export const place = (value, low, high) => 100 * Math.min(1, Math.max(0, (value - low) / (high - low)));
 
-/** Round limits for an axis of tastes: from -1 to 3/2, or as far as they go. */
-export function span(values) {
-  const half = (value, round) => round(2 * value) / 2;
-  return [half(Math.min(-1, ...values), Math.floor), half(Math.max(1.5, ...values), Math.ceil)];
+/** Round limits for an axis of tastes: from low to high, or as far as they go. */
+export function span(values, low = -1, high = 1.5) {
+  const quarter = (value, round) => round(4 * value) / 4;
+  return [quarter(Math.min(low, ...values), Math.floor), quarter(Math.max(high, ...values), Math.ceil)];
 }
 
 /**

@@ -144,10 +144,11 @@ export function operate(place, service) {
   }
 
   function person(known, past) {
+    const no = el("button", { value: "no" }, "Keep");
     const sure = el("dialog", { "aria-label": "Forget this user?" },
       el("p", {}, "Forget ", el("b", { dir: "auto" }, known.user), "? What was learned and every list is removed, for good."),
       el("form", { method: "dialog", class: "row" },
-        el("button", { class: "danger", value: "yes", click: () => forget(known.user) }, "Forget"), el("button", { value: "no", autofocus: true }, "Keep")));
+        el("button", { class: "danger", value: "yes", click: () => forget(known.user) }, "Forget"), no));
     const tastes = Object.entries(known.learners).map(([name, one]) => {
       const table = tasteTable(`Taste learned by ${name}, from ${count(one.updates)} lists`);
       table.update(one.taste.map((topic) => ({ ...topic, half: (topic.high - topic.low) / 2 })));
@@ -157,7 +158,7 @@ export function operate(place, service) {
     return [
       el("h3", { dir: "auto" }, known.user),
       el("p", {}, `${count(known.impressions)} lists kept, ${count(known.answered)} answered, ${count(known.clicked)} of them with a click.`),
-      el("div", { class: "row" }, el("button", { type: "button", class: "danger", click: () => sure.showModal() }, "Forget this user"), sure),
+      el("div", { class: "row" }, el("button", { type: "button", class: "danger", click: () => { sure.showModal(); no.focus(); } }, "Forget this user"), sure),
       el("div", { class: "columns" },
         el("div", {}, learned),
         el("div", {}, el("h4", {}, past.length < HISTORY ? "Lists" : `The latest ${HISTORY} lists`), past.map(listOf))),

@@ -168,7 +168,7 @@ export function watch(place, service) {
         el("h3", {}, at ? swatch(at - 1) : null, name === "best" ? "The best list" : name), items);
     }));
     tastes.replaceChildren(...service.topics.map((topic) => {
-      const parts = { truth: svg("rect", { class: "truth", y: 1, height: 8 }), zero: svg("line", { class: "zero", y1: 0, y2: 10 }), learned: names.map((_, kind) => svg("line", { class: `tick kind${kind}`, y1: (10 * kind) / names.length, y2: (10 * (kind + 1)) / names.length })), value: el("td", { class: "num" }), said: el("span", { class: "unseen" }) };
+      const parts = { truth: svg("rect", { class: "truth", y: 1, height: 8 }), zero: svg("line", { class: "zero", y1: 0, y2: 10 }), learned: names.map((_, kind) => svg("line", { class: `tick kind${kind}`, y1: (5 * kind) / names.length, y2: 5 + (5 * (kind + 1)) / names.length })), value: el("td", { class: "num" }), said: el("span", { class: "unseen" }) };
       marks.set(topic, parts);
       return el("tr", { "data-topic": topic }, el("th", { scope: "row", title: topic }, topic),
         el("td", { class: "chart" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, parts.truth, parts.zero, parts.learned), parts.said), parts.value);
@@ -208,7 +208,7 @@ export function watch(place, service) {
     rows.get("best").regret.textContent = number(0, 1);
     rows.get("best").lately.textContent = attainable === null ? "–" : percent(attainable, 1);
     const known = names.map((name) => film.runs.get(name).estimates[many - 1]);
-    const [low, high] = span(known.flatMap((one) => one ?? []));
+    const [low, high] = span(known.flatMap((one) => one ?? []), -0.25, 0.5);
     for (const [j, topic] of service.topics.entries()) {
       const parts = marks.get(topic);
       const x = (value) => along(value, low, high);
@@ -295,7 +295,7 @@ export function watch(place, service) {
             el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Policy"), ...["Regret", "Click rate", "Lately", "Taste off by"].map((name) => el("th", { scope: "col", class: "num" }, name)))), figures)),
         el("p", { class: "note" }, `Lately: over the last ${LATELY} steps or so. Taste off by: the distance of the learned taste from the true one; some policies learn items, not topics.`)),
       el("section", { class: "card", "aria-label": "True and learned taste" },
-        el("table", { class: "taste" }, el("caption", {}, "True taste and learned tastes"), el("thead", {}, el("tr", {}, ...["Topic", "Taste"].map((name) => el("th", { scope: "col" }, name)), el("th", { scope: "col", class: "num" }, "True"))), tastes),
+        el("table", { class: "taste tall" }, el("caption", {}, "True taste and learned tastes"), el("thead", {}, el("tr", {}, ...["Topic", "Taste"].map((name) => el("th", { scope: "col" }, name)), el("th", { scope: "col", class: "num" }, "True"))), tastes),
         el("p", { class: "note" }, el("i", { class: "sample truth" }), "true taste; a mark in its colour for what each policy has learned, from above in the order of the table"))),
     el("h2", {}, "Their lists now"),
     lists,
