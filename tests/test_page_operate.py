@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import ExitStack
 from datetime import datetime
 from urllib.parse import quote
 
@@ -13,6 +14,7 @@ import pytest
 from browser import visit
 from page_checks import HOSTILE, PHONE, assert_accessible, assert_fits, frames, number, percent, tab_to
 from playwright.sync_api import expect
+from ports import free_port
 from recommending import Clock
 from serving_here import serving, small_catalog
 
@@ -247,6 +249,27 @@ def test_a_key_opens_what_it_may_and_stays_in_its_tab(browser, locked):
         assert not any(key in place for key in KEYS.values() for place in kept(page))
         page.reload()
         expect(page.get_by_text("This view needs a key of the role admin.")).to_be_visible()
+
+
+def test_a_key_that_is_taken_away_is_asked_for_again(browser, tmp_path):
+    """In whichever view: no more is shown than to somebody who comes without a key."""
+    settings = {"learners": LEARNERS, "port": free_port()}
+    keys = [check_keys([("admin", f"{name}-0123456789abcdef")], "") for name in ("first", "second")]
+    with ExitStack() as visits:
+        with serving(tmp_path, keys=keys[0], **settings) as service:
+            pages = {}
+            for view in ("play", "operate"):
+                page = pages[view] = visits.enter_context(visit(browser, f"{service.url}/#{view}", complaints=False))
+                give(page, keys[0][0][1])
+            expect(pages["operate"].locator("dd[data-figure='Lists shown']")).to_have_text("1")
+            pages["play"].locator(".plate[data-impression]").wait_for()
+        with serving(tmp_path, keys=keys[1], **settings):
+            pages["play"].keyboard.press("n")
+            for page in pages.values():
+                expect(page.get_by_text("This view needs a key of the role")).to_be_visible()
+                assert page.locator("[data-figure], .plate").count() == 0
+            give(pages["play"], keys[1][0][1])
+            pages["play"].locator(".plate[data-impression]").wait_for()
 
 
 def test_a_store_that_fails_is_shown_and_so_is_that_it_is_well_again(browser, postgres, tmp_path):

@@ -169,8 +169,11 @@ def test_length_curiosity_and_policy_are_those_chosen(browser, service):
         assert [one.exploration for one in player.truth.items] == [0.0] * 11
         assert any(one.belief > 0 for one in player.truth.items)
         check_reasons(service.catalog, player, diverse=True)
+        assert {one.width for one in player.taste().values()} == {0.0}
         player.choose("Curiosity, α", "16")
         twice = [one.exploration for one in player.truth.items]
+        for topic, one in player.taste().items():
+            assert one == pytest.approx((player.learned()[topic].estimate, 2 * player.learned()[topic].width))
         player.choose("Curiosity, α", "8")
         assert player.truth.items[0].exploration == pytest.approx(twice[0] / 2)
         own = player.taste()

@@ -91,6 +91,18 @@ def test_a_service_that_stops_and_comes_back(browser, service, tmp_path):
             assert player.score.startswith("Round 2: so far 1 of 1 ")
 
 
+def test_a_service_that_does_not_answer_is_given_up(browser, service):
+    with playing(browser, service, complaints=False) as player:
+        before = player.impression
+        with player.held("/v1/feedback"):
+            player.items.nth(2).click()
+            expect(player.plate).to_have_attribute("aria-busy", "true")
+            expect(player.alert).to_have_text("the service does not answer.", timeout=60_000)  # after half a minute
+            assert player.impression == before
+        player.answer(2)
+        assert player.answers() == [(2,)]
+
+
 def test_a_store_that_fails_for_a_while(browser, tmp_path, monkeypatch):
     monkeypatch.setattr("thali.serve.batcher.PATIENCE_S", 0.05)
     with (
