@@ -73,7 +73,9 @@ def demo(
     items: Annotated[
         page.Items, typer.Option(help="With --web: what lists are made of; auto is films where MovieLens is there.")
     ] = page.Items.auto,
-    data: Data = None,
+    data: Annotated[
+        Path | None, typer.Option(help="With --web: the folder that holds MovieLens' ml-1m/; $THALI_DATA by default.")
+    ] = None,
     steps: Annotated[int, typer.Option(min=2, help="Lists shown to each person.")] = 20_000,
     seeds: Annotated[int, typer.Option(min=1, help="People with the same preferences, each with their own luck.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="From which all luck follows.")] = 0,
