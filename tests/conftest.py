@@ -6,6 +6,8 @@ import pytest
 from hypothesis import settings
 from postgres_server import PostgresServer
 
+# What their assertions compare is told, as in the tests themselves.
+pytest.register_assert_rewrite("browser", "page_checks", "page_film")
 # The first example of a test may compile kernels.
 settings.register_profile("thali", deadline=None)
 settings.load_profile("thali")
