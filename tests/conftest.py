@@ -7,7 +7,7 @@ from hypothesis import settings
 from postgres_server import PostgresServer
 
 # What they assert is told as in the tests themselves.
-pytest.register_assert_rewrite("page_checks", "page_film", "playing", "reasons")
+pytest.register_assert_rewrite("browser", "page_checks", "page_film", "playing", "reasons")
 # The first example of a test may compile kernels.
 settings.register_profile("thali", deadline=None)
 settings.load_profile("thali")

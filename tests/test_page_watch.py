@@ -141,6 +141,20 @@ def test_a_taste_that_changes_twice_once_while_a_part_is_under_way(browser, serv
     np.testing.assert_allclose(marks, left + (right - left) * np.array(starts) / 2000, atol=0.11)
 
 
+def test_a_taste_changes_as_often_as_the_service_takes(browser, service):
+    with watching(browser, service) as at:
+        at.speed("2")
+        for change in range(1, 21):
+            at.reach(at.step + 1)
+            at.press("Change the taste now")
+            until(at.page, "(many) => document.querySelectorAll('.mark').length === many", change)
+        at.reach(at.step + 1)
+        expect(at.page.get_by_role("button", name="Change the taste now")).to_be_disabled()
+        (asked,), (seen,) = at.films(), at.seen()
+    assert len(asked[-1]["changes"]) == 20
+    assert_seen(seen, Truth(service.catalog, asked))
+
+
 def test_a_taste_drawn_by_hand(browser, service):
     with watching(browser, service) as at:
         page = at.page
