@@ -3,6 +3,8 @@
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
+# Of the page.
+PORT ?= 8000
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip --require-virtualenv install --quiet --no-compile --disable-pip-version-check \
 	--constraint constraints.txt
@@ -30,7 +32,7 @@ demo: .venv/lab ## the paper's synthetic experiment, end to end
 	@$(BIN)/thali demo
 
 page: .venv/lab ## a page in the browser: click and see it learn, watch policies, run the service
-	@$(BIN)/thali demo --web
+	@$(BIN)/thali demo --web --port $(PORT)
 
 picture: .venv/lab ## redraw the README's picture
 	@$(BIN)/thali demo --out docs/demo.png

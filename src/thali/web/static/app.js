@@ -62,7 +62,11 @@ async function show(move) {
   } catch (error) {
     trouble(main, error);
   }
-  if (move) main.focus();
+  if (move) {
+    main.focus({ preventScroll: true });
+    scrollTo(0, 0);
+    say("");
+  }
 }
 
 let early = api.early;

@@ -18,7 +18,8 @@ export function span(values, low = -1, high = 1.5) {
 export function tasteTable(caption, { plate = false } = {}) {
   const rows = new Map();
   const body = el("tbody");
-  const head = el("tr", {}, el("th", { scope: "col" }, "Topic"), el("th", { scope: "col" }, "Taste"),
+  const axis = el("th", { scope: "col" }, "Taste");
+  const head = el("tr", {}, el("th", { scope: "col" }, "Topic"), axis,
     el("th", { scope: "col", class: "num" }, "Learned"), plate ? el("th", { scope: "col", class: "num" }, "In this list") : null);
   const element = el("table", { class: "taste" }, el("caption", {}, caption), el("thead", {}, head), body);
 
@@ -39,6 +40,7 @@ export function tasteTable(caption, { plate = false } = {}) {
 
   function update(taste, { lit = [], covered = {} } = {}) {
     const [low, high] = span(taste.map((one) => one.estimate));
+    axis.textContent = `Taste, ${String(low).replace("-", "\u2212")} to ${high}`;
     for (const { topic, estimate, half } of taste) {
       if (!rows.has(topic)) rows.set(topic, row(topic));
       const parts = rows.get(topic);
@@ -124,7 +126,7 @@ export function lineChart() {
   const { chart, measure } = frame("lines", height, room);
   function draw({ label, curves, end, marks = [] }) {
     const right = Math.max(1, end);
-    const up = ticks(Math.max(1e-9, ...curves.flatMap((curve) => curve.ys)));
+    const up = ticks(Math.max(...curves.flatMap((curve) => curve.ys)) || 1);
     const { px, py, width } = measure(right, up.at(-1));
     const parts = [];
     for (const value of up) {
@@ -156,7 +158,7 @@ export function hourChart(title, { share = false } = {}) {
     const { px, py, width } = measure(all, up.at(-1));
     const told = (hour) => {
       const date = new Date(3600e3 * hour);
-      return all <= 30 ? date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+      return all <= 30 ? date.toLocaleString("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
     };
     const value = (number) => (share ? `${Math.round(100 * number)}%` : plain(number));
     const parts = [];

@@ -133,6 +133,7 @@ export function operate(place, service) {
     const mine = (asked += 1);
     let parts;
     try {
+      if (/\/|^\.{1,2}$/.test(name)) throw new api.Refusal(422, { error: "user must be a name without '/', and not '.' or '..'" });
       const [known, past] = await Promise.all([api.user(name), api.history(name, HISTORY)]);
       parts = person(known, past.impressions);
     } catch (problem) {

@@ -62,6 +62,7 @@ export function play(place, service) {
     const told = (alpha) => `${Number(alpha.toPrecision(4))}${alpha === 0 ? " (none)" : alpha === own ? " (usual)" : ""}`;
     const change = (what) => (value) => {
       Object.assign(me, what(value));
+      lit = [];
       buildControls();
       renew();
     };
@@ -72,7 +73,7 @@ export function play(place, service) {
       field("Policy", select(names, me.learner, change((value) => ({ learner: value, alpha: null })), { name: "policy" })),
       field("Items in a list, K", select(sizes(service, me.K), me.K, change((value) => ({ K: Number(value) })), { name: "K" })),
       field("Curiosity, α", select(alphas.map((alpha) => [alpha, told(alpha)]), me.alpha ?? own, change((value) => ({ alpha: Number(value) })), { name: "alpha" })),
-      el("label", { class: "check" }, shortcuts, el("span", {}, "Keys ", el("kbd", {}, "1"), "…, ", el("kbd", {}, "N"), " and ", el("kbd", {}, "U"))),
+      el("label", { class: "check keys" }, shortcuts, el("span", {}, "Keys ", el("kbd", {}, "1"), "…, ", el("kbd", {}, "N"), " and ", el("kbd", {}, "U"))),
     );
     if (focused) controls.querySelector(`[name="${focused}"]`)?.focus();
   }
@@ -103,7 +104,11 @@ export function play(place, service) {
   /** A list by what is chosen now; what is chosen while one is on its way is not lost. */
   function renew() {
     due = busy;
-    if (!busy) run(next);
+    if (busy) return;
+    run(async () => {
+      await next();
+      say("A new list, by what you chose.");
+    });
   }
 
   async function begin() {
@@ -275,12 +280,12 @@ export function play(place, service) {
   buildControls();
   place.append(
     el("h1", {}, "Click the first one you like"),
-    el("p", { class: "lead" }, "From the top: what you pass over counts as seen, what comes below does not. thali learns your taste from each click, and mixes a list that has something for every part of it."),
+    el("p", { class: "lead" }, "Read from the top. What you pass over counts as not wanted, what stands below your click as not seen. thali learns your taste from each click, and mixes the next list so that every part of it finds something."),
     el("div", { class: "columns" },
       el("section", {}, list, el("div", { class: "row answers" }, none, back, again), error, score, path),
       el("section", { class: "card", "aria-label": "What is learned" }, taste.element,
         el("p", { class: "note" }, el("i", { class: "sample band" }), "not known yet (the interval in which the taste may lie) ", el("i", { class: "sample taste-bar" }), "learned taste"),
-        el("p", { class: "note" }, "In the list: ", el("i", { class: "sample belief" }), "belief ", el("i", { class: "sample curiosity" }), "curiosity. Topics fade where the items above have them already."),
+        el("p", { class: "note" }, "In the list: ", el("i", { class: "sample belief" }), "belief (you are thought to like it) ", el("i", { class: "sample curiosity" }), "curiosity (not known yet). Topics fade where the items above have them already; bold in the table are those of your last click."),
         controls,
         el("p", { class: "note" }, "You are ", name, ". Each policy learns from its own lists only."))),
   );

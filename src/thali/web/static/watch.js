@@ -52,17 +52,18 @@ export function watch(place, service) {
   const drift = el("button", { type: "button", click: () => change(randomTaste(service.topics)) }, "Change the taste now");
   const toDrawn = el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) change(theta); } }, "Change to this taste now");
   const sliders = new Map();
+  const undrawn = el("p", { class: "error", role: "alert" });
   const choice = el("fieldset", { class: "choice" }, el("legend", {}, `Policies (up to ${MOST})`));
 
   function setSpeed(to) {
     speed = to;
-    told.textContent = `${count(SPEEDS[speed])} steps a second`;
+    told.textContent = `up to ${count(SPEEDS[speed])} steps a second`;
     slider.setAttribute("aria-valuetext", told.textContent);
   }
 
   function hold(on) {
     paused = on;
-    pause.textContent = over ? "Again, with new luck" : paused ? "Go on" : "Pause";
+    pause.textContent = over ? "Again" : paused ? "Go on" : "Pause";
   }
 
   /** By the person: what went wrong before is tried again. */
@@ -70,7 +71,10 @@ export function watch(place, service) {
     if (on) error.textContent = "";
     hold(!on);
     if (on && film.end === 0) more();
-    else if (!on) say(regrets());
+    else if (!on) {
+      draw();
+      say(regrets());
+    }
   }
 
   /** The state of things, in words. */
@@ -139,9 +143,9 @@ export function watch(place, service) {
 
   function drawnTaste() {
     const values = service.topics.map((topic) => Number(sliders.get(topic).value));
-    error.textContent = "";
+    undrawn.textContent = "";
     if (values.some((value) => value > 0)) return shares(service.topics, values);
-    error.textContent = "Draw a taste first: at least one topic must be above 0.";
+    undrawn.textContent = "Draw a taste first: at least one topic must be above 0.";
     return null;
   }
 
@@ -168,7 +172,7 @@ export function watch(place, service) {
         el("h3", {}, at ? swatch(at - 1) : null, name === "best" ? "The best list" : name), items);
     }));
     tastes.replaceChildren(...service.topics.map((topic) => {
-      const parts = { truth: svg("rect", { class: "truth", y: 1, height: 8 }), zero: svg("line", { class: "zero", y1: 0, y2: 10 }), learned: names.map((_, kind) => svg("line", { class: `tick kind${kind}`, y1: (5 * kind) / names.length, y2: 5 + (5 * (kind + 1)) / names.length })), value: el("td", { class: "num" }), said: el("span", { class: "unseen" }) };
+      const parts = { truth: svg("rect", { class: "truth", y: 1, height: 8 }), zero: svg("line", { class: "zero", y1: 0, y2: 10 }), learned: names.map((_, kind) => svg("line", { class: `tick kind${kind}`, visibility: "hidden", y1: (5 * kind) / names.length, y2: 5 + (5 * (kind + 1)) / names.length })), value: el("td", { class: "num" }), said: el("span", { class: "unseen" }) };
       marks.set(topic, parts);
       return el("tr", { "data-topic": topic }, el("th", { scope: "row", title: topic }, topic),
         el("td", { class: "chart" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, parts.truth, parts.zero, parts.learned), parts.said), parts.value);
@@ -281,7 +285,7 @@ export function watch(place, service) {
   setSliders(asked.theta);
   place.append(
     el("h1", {}, "Watch policies learn a hidden taste"),
-    el("p", { class: "lead" }, "A made-up person clicks by the paper's model. Each policy shows them lists and learns from their clicks; none is told the taste, and all meet the same luck."),
+    el("p", { class: "lead" }, "A made-up person reads each list from the top and clicks, by chance, the first item that attracts them. Each policy shows them lists and learns from the clicks; none is told the taste, and all have the same luck."),
     el("div", { class: "row steering" }, pause,
       el("label", { class: "field speed" }, el("span", {}, "Speed"), slider, told),
       el("button", { type: "button", click: () => begin({ theta: randomTaste(service.topics), seed: newSeed() }) }, "New person"),
@@ -304,6 +308,7 @@ export function watch(place, service) {
         el("div", { class: "sliders" }, ...[...sliders].map(([topic, one]) => field(topic, one))),
         el("div", { class: "row" },
           el("button", { type: "button", click: () => { const theta = drawnTaste(); if (theta) begin({ theta, seed: newSeed() }); } }, "A new person with this taste"), toDrawn),
+        undrawn,
         el("p", { class: "note" }, "Only the proportions count: they are made to sum to 1.")),
       el("details", { class: "card" }, el("summary", {}, "Policies and K"),
         field("Items in a list, K", select(sizes(service, asked.K), asked.K, (value) => begin({ K: Number(value) }), { name: "K" })), choice)),
