@@ -323,6 +323,7 @@ def test_the_ledger_says_what_the_rows_say(tmp_path):
     assert equal["CascadeLSB has the lowest regret for all d and K"] == "not decided"
 
 
+@pytest.mark.slow
 def test_the_report_is_one_page_with_every_figure_and_finding(tmp_path):
     results = made_up(tmp_path, AS_THE_PAPER_SAYS, GROWTH)
     made = build(tmp_path)
@@ -354,6 +355,7 @@ def thali_command(*words, **options):
     )
 
 
+@pytest.mark.slow
 def test_run_sweep_and_report_from_the_command_line(data, tmp_path):
     out = str(tmp_path / "results")
     common = ("--data", data, "--out", out, "--users", "6", "--steps", "40", "--workers", "1")
@@ -395,7 +397,11 @@ def test_reproduce_judges_claims_and_says_what_is_left_out(data, tmp_path):
         (("reproduce", "everything"), "experiment must be one of the groups"),
         (("run", "movielens/d5-K4", "--data", "nowhere"), "nowhere"),
         (("report", "nowhere"), "must hold rows of experiments"),
-        (("run", "synthetic/20k", "--users", "4", "--steps", "9", "--cluster", "tcp://127.0.0.1:1"), "Dask scheduler"),
+        pytest.param(
+            ("run", "synthetic/20k", "--users", "4", "--steps", "9", "--cluster", "tcp://127.0.0.1:1"),
+            "Dask scheduler",
+            marks=pytest.mark.slow,  # it waits for one
+        ),
     ],
 )
 def test_a_wrong_command_is_one_sentence(words, said, tmp_path):
