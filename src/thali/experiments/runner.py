@@ -19,6 +19,7 @@ from thali.experiments.problems import Problem
 from thali.experiments.settings import Experiment
 from thali.experiments.sources import SOURCES, problem, setup
 from thali.experiments.tasks import Task, perform, tasks_of
+from thali.processes import end
 
 if TYPE_CHECKING:
     import polars as pl
@@ -121,9 +122,7 @@ def processes(workers: int | None = None) -> Iterator[Executor]:
     try:
         yield pool
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.terminate()
+        end(pool)
         raise
     pool.shutdown()
 

@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from thali import checks
 from thali.catalog import Catalog
 from thali.policies import POLICIES
+from thali.processes import end
 from thali.recommender.operations import Refused, checked
 from thali.serve.batcher import Busy
 from thali.serve.bodies import SimulationBody
@@ -57,9 +58,7 @@ class Simulations:
 
     def _kill(self) -> None:
         if self._pool is not None:
-            for process in list(self._pool._processes.values()):
-                process.kill()
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            end(self._pool)
             self._pool = None
             self._run.clear()
 
