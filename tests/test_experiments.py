@@ -276,6 +276,7 @@ def made_up(folder, final, power):
     return Results(folder)
 
 
+@pytest.mark.slow
 def test_what_is_missing_decides_nothing(tmp_path):
     made_up(tmp_path, AS_THE_PAPER_SAYS, GROWTH)
     says = "CascadeLSB has the lowest regret for all d and K"
@@ -309,6 +310,7 @@ def verdicts(results):
     return {f.claim.says: f.verdict for f in ledger(results) if f.settings in ("", str(PRACTICAL))}
 
 
+@pytest.mark.slow
 def test_the_ledger_says_what_the_rows_say(tmp_path):
     found = verdicts(made_up(tmp_path / "as", AS_THE_PAPER_SAYS, GROWTH))
     films = [claim.says for claim in CLAIMS if claim.groups == ("movielens",) and claim.settings != (None,)]
@@ -371,6 +373,7 @@ def test_run_sweep_and_report_from_the_command_line(data, tmp_path):
     assert (tmp_path / "results" / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_reproduce_judges_claims_and_says_what_is_left_out(data, tmp_path):
     out = tmp_path / "results"
     words = ("movielens/d5-K4", "songs", "yelp", "--data", data, "--out", str(out), "--workers", "1")

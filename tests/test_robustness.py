@@ -195,6 +195,7 @@ def test_claims_on_changing_tastes_are_measured_from_the_change_on(tmp_path):
     assert follows.estimate.value < 1
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_matrix_and_keeps_it(data, tmp_path, found):
     words = ("robustness", "movielens", "--data", data, "--d", "6", "--K", "4", "--users", "6", "--steps", "40")
     done = thali_command(*words, "--policies", ",".join(POLICIES), "--out", str(tmp_path))
