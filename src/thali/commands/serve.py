@@ -122,9 +122,9 @@ def address(host: str, port: int) -> str:
 def check_installed(command: str) -> None:
     """An error if the service's own dependencies are missing."""
     try:
-        import uvicorn  # noqa: F401
+        import uvicorn  # noqa: F401 (to see that it is there)
 
-        import thali.serve.app  # noqa: F401
+        import thali.serve.app  # noqa: F401 (the same)
     except ImportError as error:
         raise ModuleNotFoundError(f"{command} needs the extra 'serve': pip install '.[serve]' ({error})") from error
 

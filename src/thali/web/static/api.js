@@ -10,12 +10,11 @@ const AGAIN_MS = 500;
 /** Says "locked" where the service does not take the key (any more). */
 export const events = new EventTarget();
 
-/** An answer that is no answer: the service's sentence, its status, and the field it is about. */
+/** An answer that is no answer: the service's sentence, and its status. */
 export class Refusal extends Error {
   constructor(status, told) {
     super(told.error ?? `the service answered ${status}`);
     this.status = status;
-    this.field = told.field ?? null;
   }
 }
 
@@ -30,7 +29,7 @@ export const useKey = (text) => keep(passing, "thali.key", text || null);
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /** Ask; while the service is busy (503), ask again, where there is patience for it. */
-export async function ask(method, path, body, { patient = false } = {}) {
+async function ask(method, path, body, { patient = false } = {}) {
   const until = Date.now() + (patient ? LONG_PATIENCE_MS : PATIENCE_MS);
   const headers = { Accept: "application/json" };
   if (key()) headers.Authorization = `Bearer ${key()}`;

@@ -90,7 +90,7 @@ export function swatch(kind) {
 }
 
 /** Numbers for an axis from 0 to at least the largest, few and round. */
-export function ticks(largest, many = 4) {
+function ticks(largest, many = 4) {
   const rough = Math.max(largest, 1e-9) / many;
   const size = 10 ** Math.floor(Math.log10(rough));
   const step = size * [1, 2, 5, 10].find((by) => by * size >= rough);

@@ -21,7 +21,7 @@ export function covered(items, { diverse, coverage }, before = items.length) {
 }
 
 /** How much of an item's index is curiosity, in words. */
-export function motive(belief, exploration) {
+function motive(belief, exploration) {
   const all = Math.abs(belief) + exploration;
   if (all === 0) return "nothing known";
   const share = exploration / all;
