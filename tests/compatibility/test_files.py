@@ -1,0 +1,256 @@
+"""Files that earlier versions of thali wrote: they must open unchanged, and mean the same.
+
+make_files.py wrote them; expected.json has what the code of that time read from them.
+"""
+
+import json
+import math
+import sqlite3
+
+import pytest
+import reading
+from reading import FILES, both_learners, command, copied, items, learned, read_store, recommender, sqlite
+
+import thali
+
+EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
+STORE, IDS, AFTER = (EXPECTED["store"][part] for part in ("found", "ids", "after"))
+# What is computed anew from what is stored: the same up to rounding.
+COMPUTED = ("users", "stats")
+
+
+def close(found, expected):
+    """Whether plain values are the same, numbers up to rounding."""
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(close(found[key], expected[key]) for key in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(close, found, expected))
+    if isinstance(expected, float):
+        return isinstance(found, float | int) and math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12)
+    return found == expected
+
+
+def assert_same_store(found):
+    """All that is stored is the same to the last bit, and so are the lists that follow from it."""
+    assert found.keys() == STORE.keys()
+    for part, expected in STORE.items():
+        if part in COMPUTED:
+            assert close(found[part], expected), part
+        else:
+            assert found[part] == expected, part
+
+
+@pytest.fixture
+def store(tmp_path):
+    """The URL of a copy of the store, with its catalog beside it."""
+    copied("films.parquet", tmp_path)
+    return sqlite(copied("taste.sqlite", tmp_path))
+
+
+@pytest.fixture
+def rec(store, tmp_path):
+    with recommender(store, tmp_path) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", EXPECTED["catalogs"])
+def test_a_catalog_has_the_same_items_topics_weights_and_coverage(name, tmp_path):
+    assert reading.read_catalog(copied(name, tmp_path)) == EXPECTED["catalogs"][name]
+
+
+@pytest.mark.parametrize("name", EXPECTED["states"])
+def test_a_state_leads_to_the_same_lists_and_learns_the_same(name, tmp_path):
+    told = EXPECTED["states"][name]
+    copied(told["catalog"], tmp_path)
+    policy = reading.policy_of(told, tmp_path)
+    found = reading.read_state(copied(f"states/{name}", tmp_path), policy, told["clicks"], seed=told["seed"])
+    assert found == told["found"]
+
+
+@pytest.mark.parametrize("name", EXPECTED["states"])
+def test_a_state_is_saved_as_it_was(name, tmp_path):
+    thali.load_state(copied(f"states/{name}", tmp_path)).save(tmp_path / "again")
+    assert reading.digests(thali.load_state(tmp_path / "again")) == EXPECTED["states"][name]["found"]["arrays"]
+
+
+def test_a_store_says_the_same_of_people_items_and_learners(store, tmp_path):
+    assert_same_store(read_store(store, tmp_path))
+
+
+def test_a_store_still_refuses_another_catalog_and_another_learner_of_the_same_name(store, tmp_path):
+    books = thali.load_catalog(copied("books.parquet", tmp_path))
+    with pytest.raises(ValueError, match="new.catalog"):
+        thali.Recommender({"diverse": reading.diverse(books)}, store)
+    films = thali.load_catalog(tmp_path / "films.parquet")
+    with pytest.raises(ValueError, match="diverse"):
+        thali.Recommender({"diverse": thali.CascadeLSB(films, K=3, sigma=0.5)}, store)
+    assert_same_store(read_store(store, tmp_path))
+
+
+def test_feedback_on_an_open_impression_is_learned_once(rec):
+    before = learned(rec, "ana")
+    answer = rec.feedback(IDS["open"], [2])
+    assert (answer.impression, answer.clicked, answer.answer) == (IDS["open"], [2], "feedback")
+    assert rec.feedback(IDS["open"], [2]) == answer
+    with pytest.raises(ValueError, match=IDS["open"]):
+        rec.feedback(IDS["open"], [1])
+    assert learned(rec, "ana") == AFTER["feedback"]["learned"] != before
+    assert items(rec.recommend("ana")) == AFTER["feedback"]["next"]
+    rec.undo(IDS["open"])
+    assert learned(rec, "ana") == before
+
+
+def test_feedback_that_was_given_before_answers_the_same_and_can_be_undone(rec):
+    answer = rec.feedback(IDS["answered"], [1])
+    assert (answer.impression, answer.clicked, answer.answer) == (IDS["answered"], [1], "feedback")
+    with pytest.raises(ValueError, match=IDS["answered"]):
+        rec.feedback(IDS["answered"], [])
+    assert learned(rec, "ana") == STORE["learned"]["ana"]
+    assert rec.undo(IDS["answered"]).clicked is None
+    assert learned(rec, "ana") == AFTER["undo"]["learned"]
+    assert items(rec.recommend("ana")) == AFTER["undo"]["next"]
+
+
+def test_a_learner_that_no_longer_runs_still_learns_and_can_run_again(store, tmp_path):
+    with both_learners(store, tmp_path) as rec:
+        assert items(rec.recommend("ana", learner="plain")) == AFTER["plain runs again"]
+    with recommender(store, tmp_path) as rec:
+        with pytest.raises(ValueError, match="learner"):
+            rec.recommend("ana", learner="plain")
+        rec.feedback(IDS["open, retired"], [0, 2])
+        assert learned(rec, "ana") == AFTER["feedback, retired"]["learned"]
+
+
+def test_late_feedback_corrects_a_time_out(rec):
+    assert rec.impression(IDS["timed out"]).answer == "time-out"
+    assert rec.feedback(IDS["timed out"], [1]).answer == "feedback"
+    assert learned(rec, "ben") == AFTER["feedback after a time-out"]["learned"]
+    assert items(rec.recommend("ben")) == AFTER["feedback after a time-out"]["next"]
+
+
+def test_time_outs_go_on_from_where_they_were(store, tmp_path):
+    with recommender(store, tmp_path, no_click_after=3600.0) as rec:
+        tidied = rec.tidy()
+        assert (tidied.timed_out, tidied.pruned) == (3, 0)
+        answers = {what: rec.impression(id).answer for what, id in IDS.items()}
+    # What was undone after its time-out stays without an answer.
+    assert answers.pop("undone") is None
+    assert answers.pop("answered") == "feedback"
+    assert set(answers.values()) == {"time-out"}
+
+
+def test_items_changed_by_hand_can_be_changed_again(store, tmp_path):
+    with recommender(store, tmp_path) as rec:
+        there = {item.item for item in rec.items(limit=1000).items}
+        assert "Nosferatu" in there
+        assert not there & {"film 7", "Metropolis"}
+        rec.remove_item("Nosferatu")
+        rec.put_item("film 7", {"horror": 1.0})
+    with recommender(store, tmp_path) as rec:
+        assert {item.item for item in rec.items(limit=1000).items} == there - {"Nosferatu"} | {"film 7"}
+
+
+def test_a_forgotten_person_stays_forgotten(rec):
+    with pytest.raises(LookupError):
+        rec.user("hal")
+
+
+def test_a_backup_is_restored(tmp_path):
+    copied("films.parquet", tmp_path)
+    url = sqlite(tmp_path / "restored.sqlite")
+    command("restore", copied("taste.backup", tmp_path), "--store", url, cwd=tmp_path)
+    assert_same_store(read_store(url, tmp_path))
+
+
+def test_an_export_is_imported(tmp_path):
+    copied("films.parquet", tmp_path)
+    url = sqlite(tmp_path / "imported.sqlite")
+    command("import", copied("people.jsonl", tmp_path), "--store", url, cwd=tmp_path)
+    with recommender(url, tmp_path) as rec:
+        assert {user: learned(rec, user) for user in reading.USERS} == STORE["learned"]
+        assert len(items(rec.recommend("ana"))) == reading.K
+
+
+@pytest.mark.slow
+def test_a_store_is_exported_as_it_was(store, tmp_path):
+    command("export", "people.jsonl", "--store", store, cwd=tmp_path)
+    found, expected = (
+        [json.loads(line) for line in (folder / "people.jsonl").read_text(encoding="utf-8").splitlines()]
+        for folder in (tmp_path, FILES)
+    )
+    assert found == expected
+
+
+def test_a_log_that_was_replayed_is_not_learned_again(store, tmp_path):
+    # As 'thali serve' writes it, with an absolute path: which catalog the store was served with.
+    with sqlite3.connect(tmp_path / "taste.sqlite") as connection:
+        connection.execute("INSERT INTO meta (name, value) VALUES ('catalog', ?)", (str(tmp_path / "films.parquet"),))
+    connection.close()
+    command("replay", copied("log.jsonl", tmp_path), "--store", store, cwd=tmp_path)
+    assert_same_store(read_store(store, tmp_path))
+
+
+def test_of_a_log_that_has_grown_only_the_new_lines_are_learned(store, tmp_path):
+    log = copied("log-grown.jsonl", tmp_path)
+    command("replay", log, "--store", store, "--catalog", "films.parquet", cwd=tmp_path)
+    with recommender(store, tmp_path) as rec:
+        found = {user: learned(rec, user) for user in AFTER["replay"]}
+    assert found == AFTER["replay"]
+    before = STORE["learned"]
+    assert {user for user in before if found[user] != before[user]} == {"eva"}
+    assert found["eva"]["diverse"]["updates"] == before["eva"]["diverse"]["updates"] + 1
+
+
+def test_results_are_read_by_report(tmp_path):
+    folder = copied("results", tmp_path)
+    command("report", folder, cwd=tmp_path)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    for rows in EXPECTED["results"]["rows"].values():
+        people = len(rows["regret"])
+        assert rows["policy"] in page
+        assert f"{sum(rows['regret']) / people:,.1f}" in page
+        assert f"{sum(rows['clicks']) / people / rows['steps']:.4f}" in page
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(thali.__version__ != EXPECTED["version"], reason="each version of thali makes rows of its own")
+def test_results_are_not_made_again(tmp_path):
+    folder = copied("results", tmp_path)
+    command("run", *EXPECTED["results"]["arguments"], "--out", folder, "--workers", 1, cwd=tmp_path)
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.parquet")}
+    assert files == {name: (FILES / "results" / name).read_bytes() for name in EXPECTED["results"]["rows"]}
+
+
+@pytest.mark.slow
+def test_tables_of_postgresql_are_read(postgres, tmp_path):
+    import psycopg
+
+    copied("films.parquet", tmp_path)
+    url = postgres.fresh()
+    with psycopg.connect(url) as connection:
+        connection.execute((FILES / "taste.sql").read_bytes())
+    assert_same_store(read_store(url, tmp_path))
+    with recommender(url, tmp_path) as rec:
+        rec.feedback(IDS["open"], [2])
+        rec.feedback(IDS["open, retired"], [0, 2])
+        assert learned(rec, "ana") == {
+            "diverse": AFTER["feedback"]["learned"]["diverse"],
+            "plain": AFTER["feedback, retired"]["learned"]["plain"],
+        }
+
+
+@pytest.mark.slow
+def test_a_backup_is_restored_into_postgresql(postgres, tmp_path):
+    copied("films.parquet", tmp_path)
+    url = postgres.fresh()
+    command("restore", copied("taste.backup", tmp_path), "--store", url, cwd=tmp_path)
+    assert_same_store(read_store(url, tmp_path))
+
+
+@pytest.mark.slow
+def test_an_export_is_imported_into_postgresql(postgres, tmp_path):
+    copied("films.parquet", tmp_path)
+    url = postgres.fresh()
+    command("import", copied("people.jsonl", tmp_path), "--store", url, cwd=tmp_path)
+    with recommender(url, tmp_path) as rec:
+        assert {user: learned(rec, user) for user in reading.USERS} == STORE["learned"]
