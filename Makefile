@@ -38,7 +38,7 @@ picture: .venv/lab ## redraw the README's picture
 	@$(BIN)/thali demo --out docs/demo.png
 
 screenshots: .venv/dev ## take the pictures of the page again
-	@$(BIN)/python tests/screenshots.py
+	@$(BIN)/python tests/helpers/screenshots.py
 
 reproduce: .venv/lab ## the paper's experiments at a small scale, and a report
 	@$(BIN)/thali reproduce

@@ -14,7 +14,7 @@ import thali
 
 
 class Case(NamedTuple):
-    """A learner's catalogue, its weights as NumPy would hold them, and people to serve."""
+    """A learner's catalog, its weights as NumPy would hold them, and people to serve."""
 
     catalog: thali.Catalog
     weights: np.ndarray

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 import thali
-from thali.experiments.compare import standard_error
-from thali.experiments.problems import Problem, generated, synthetic
-from thali.policies.linear import DEFAULT_OPTIMISM
+from thali.lab.compare import standard_error
+from thali.lab.problems import Problem, generated, synthetic
+from thali.policies.linear.policy import DEFAULT_OPTIMISM
 
 OPTIMISM: tuple[float | str, ...] = (0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 4.0, "theory")
 SIGMAS = (0.03, 0.1, 0.3, 1.0)

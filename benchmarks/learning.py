@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 import thali
-from thali.policies.linear import LinearState
+from thali.policies.linear.state import LinearState
 
 #: d, K, users a batch
 CASES = [(5, 4, 100), (10, 8, 100), (18, 12, 100), (40, 8, 100), (5, 4, 1), (18, 12, 1), (40, 8, 1)]

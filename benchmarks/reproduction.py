@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from thali.experiments.claims import Finding
-from thali.experiments.report import build, data_label, label, markdown, regrets, table_1
-from thali.experiments.results import DIVERSITY, Results
-from thali.experiments.robustness import Matrix
-from thali.experiments.settings import GROUPS
+from thali.lab.claims import Finding
+from thali.lab.report import build, data_label, label, markdown, regrets, table_1
+from thali.lab.results import DIVERSITY, Results
+from thali.lab.robustness import Matrix
+from thali.lab.settings import GROUPS
 
 DOCS = Path(__file__).parent.parent / "docs"
 

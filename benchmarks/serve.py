@@ -1,7 +1,7 @@
 """How fast the service is, and how much memory it takes: the table in docs/performance.md.
 
 make bench-serve starts the service as a user would, on one core, and asks from another; with MovieLens 1M where its
-files are ($THALI_DATA or ../shared/data), else on a catalogue like it. Some ten minutes.
+files are ($THALI_DATA or ../shared/data), else on a catalog like it. Some ten minutes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from generator import Figures, measure
 from traffic import Feedback, FeedbackBatches, Mixed, Recommend, Routes, Traffic, Trivial
 
 import thali
-from thali.stores import open_store
-from thali.stores.records import Statistics, Writes, pack
-from thali.stores.transfer import transaction
+from thali.service.stores import open_store
+from thali.service.stores.records import Statistics, Writes, pack
+from thali.service.stores.transfer import transaction
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "performance.md"
@@ -99,7 +99,7 @@ def row(what: str, runs: list[Figures], *, times: int = 1) -> str:
 
 
 def movielens(folder: Path) -> tuple[Path, str]:
-    """The catalogue of MovieLens 1M (1,000 films, 18 genres), or one like it."""
+    """The catalog of MovieLens 1M (1,000 films, 18 genres), or one like it."""
     path = folder / "catalog.parquet"
     root = Path(os.environ.get("THALI_DATA", ROOT.parent / "shared" / "data"))
     if (root / "ml-1m").exists():
@@ -163,7 +163,7 @@ def large_rows(folder: Path, repeat: int, seconds: float) -> list[str]:
         memory = serving.memory()
     return [
         *(row(what, runs) for what, runs in found.items()),
-        f"| memory with that catalogue | {memory:,.0f} MiB | | |",
+        f"| memory with that catalog | {memory:,.0f} MiB | | |",
     ]
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 import thali
 from thali import theory
-from thali.experiments.problems import generated, synthetic
-from thali.experiments.theorems import follow, greedy_ratio
+from thali.lab.problems import generated, synthetic
+from thali.lab.theorems import follow, greedy_ratio
 
 
 def theorem_1(rng: np.random.Generator, instances: int) -> None:

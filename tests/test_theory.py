@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import STYLES, weights
 
 import thali
-from instances import STYLES, weights
 from thali import theory
-from thali.experiments.problems import generated, synthetic
-from thali.experiments.theorems import follow, greedy_ratio, optimistic_ratio
+from thali.lab.problems import generated, synthetic
+from thali.lab.theorems import follow, greedy_ratio, optimistic_ratio
 
 
 def test_formulas_at_a_point_worked_by_hand():

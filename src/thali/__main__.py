@@ -1,5 +1,5 @@
 """``python -m thali``: the command."""
 
-from thali.cli import main
+from thali.cli.app import main
 
 main()

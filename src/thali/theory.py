@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from thali import checks
-from thali.catalog import Catalog
-from thali.types import Floats
+from thali.catalog.catalog import Catalog
+from thali.tools import checks
+from thali.tools.types import Floats
 
 #: The smallest σ that is taken: σ⁻² is what one observation weighs against the prior.
 LEAST_SIGMA = 1e-6

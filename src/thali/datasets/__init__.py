@@ -1,4 +1,4 @@
-"""Publishers' files and your own tables → :class:`Interactions`; a catalogue to play with → :class:`Weights`.
+"""Publishers' files and your own tables → :class:`Interactions`; a catalog to play with → :class:`Weights`.
 
 Films: ``movielens_100k`` to ``movielens_32m``, and ``movielens`` of any folder. Music: ``taste_profile`` (songs) and
 ``hetrec_lastfm`` (artists). Restaurants: ``yelp``, ``yelp_core40`` and ``yelp_hin``. Your own: ``tables``.

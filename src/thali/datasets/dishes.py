@@ -1,4 +1,4 @@
-"""The catalogue that comes with thali: dishes of the world, to play without data of one's own."""
+"""The catalog that comes with thali: dishes of the world, to play without data of one's own."""
 
 from pathlib import Path
 

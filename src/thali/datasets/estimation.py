@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from thali import checks
 from thali.datasets.interactions import Interactions
-from thali.types import Floats, Integers
+from thali.tools import checks
+from thali.tools.types import Floats, Integers
 
 
 def attractiveness(interactions: Interactions) -> sp.csr_array:

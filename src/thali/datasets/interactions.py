@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from thali import checks
-from thali.randomness import stream
-from thali.types import Integers
+from thali.tools import checks
+from thali.tools.randomness import stream
+from thali.tools.types import Integers
 
 
 class Interactions:

@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-from thali import checks
 from thali.datasets import fetch
 from thali.datasets.files import Kind, Table, collect, polars
 from thali.datasets.interactions import Interactions
+from thali.tools import checks
 
 #: The tags of Last.fm that count as topics: those that name a genre, not a mood, a time, a place or a singer.
 GENRES = (

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 
-from thali.diversifiers import MMR, DivRank
+from thali.lists.diversify import MMR, DivRank
 from thali.policies.base import Policy
 from thali.policies.items import PIE, CascadeKLUCB, CascadeTS, CascadeUCB1, CombCascade, DcmKLUCB
-from thali.policies.linear import LinearPolicy
-from thali.policies.members import (
+from thali.policies.linear.members import (
     C3UCB,
     CascadeLinUCB,
     CascadeLSB,
@@ -16,12 +15,13 @@ from thali.policies.members import (
     EpsilonGreedy,
     LSBGreedy,
 )
+from thali.policies.linear.policy import LinearPolicy
 from thali.policies.perceptron import PreferencePerceptron
 from thali.policies.ranked import IndependentBandits, RankedBandits
 from thali.policies.simple import MostPopular, Oracle, Random
 from thali.policies.state import State, load_state
 
-#: Name → what makes it from a catalogue and K, with its own defaults: a class, or a class with switches set. The
+#: Name → what makes it from a catalog and K, with its own defaults: a class, or a class with switches set. The
 #: contract test and the experiments know a policy by its place here; docs/policies.md has an entry for each.
 POLICIES: dict[str, Callable[..., Policy]] = {
     "CascadeLSB": CascadeLSB,

@@ -1,18 +1,21 @@
-"""What every policy has: a catalogue, a list length, and checked doors to choosing and learning."""
+"""What every policy has: a catalog, a list length, and checked methods to choose and to learn."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
-from thali import checks
-from thali.candidates import ALL, Choice, allowed
-from thali.catalog import Catalog
+from thali.catalog.candidates import ALL, Choice, allowed
+from thali.catalog.catalog import Catalog
 from thali.policies.state import State
-from thali.randomness import generators
-from thali.types import Booleans, Floats, Integers
+from thali.tools import checks
+from thali.tools.randomness import generators
+from thali.tools.types import Booleans, Floats, Integers
+
+NO_GAINS: Floats = np.empty(0)
 
 
 class Policy(ABC):
@@ -24,6 +27,8 @@ class Policy(ABC):
 
     #: Whether :meth:`choose` draws at random; it then gets one generator for each user.
     samples: bool = False
+    #: Whether :meth:`learn` reads gains. If not, they are not computed for it, and it gets an empty array.
+    uses_gains: bool = True
     #: Why statistics depend on the order in which feedback arrives; empty where they do not.
     order_matters: str = ""
     #: Whether the arrays of its states change their shape while it learns.
@@ -57,7 +62,7 @@ class Policy(ABC):
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """:meth:`choose` where something is left out; for policies that can. choice says what each may be shown."""
         raise TypeError(
-            f"candidates, exclude and catalogues with removed items need a policy that defines choose_among, "
+            f"candidates, exclude and catalogs with removed items need a policy that defines choose_among, "
             f"which {self.name} does not"
         )
 
@@ -70,8 +75,11 @@ class Policy(ABC):
         self.learn(state, lists, clicks, gains)
 
     def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
-        """:meth:`learn` with the gains of now; for policies that can do it without the array of them."""
-        self.learn(state, lists, clicks, self.gains(lists))
+        """:meth:`learn` with the current gains; for policies that can do it without the array of them."""
+        self.learn(state, lists, clicks, self._current_gains(lists))
+
+    def _current_gains(self, lists: Integers) -> Floats:
+        return self.gains(lists) if self.uses_gains else NO_GAINS
 
     def init(self, users: int) -> State:
         """The state of this many users of whom nothing is known."""
@@ -104,7 +112,7 @@ class Policy(ABC):
     def update(self, state: State, lists: Any, clicks: Any, gains: Any = None, *, shown_at: Any = None) -> None:
         """Learn in place from clicks, bool (users, K), on lists (users, K).
 
-        gains: those of :meth:`gains` when the lists were shown; computed from the catalogue of now if not given.
+        gains: those of :meth:`gains` when the lists were shown; computed from the current weights if not given.
         shown_at, for policies that forget: how many lists each user had been shown before this one (users,), so that
         feedback may come in any order; by default these are the latest. If anything is refused, nothing is learned.
         """
@@ -116,7 +124,7 @@ class Policy(ABC):
             checks.within("gains", gains, 0.0, 1.0)
         if shown_at is not None:
             shown_at = checks.counts("shown_at", shown_at, state.users)
-            self.learn_late(state, lists, clicks, self.gains(lists) if gains is None else gains, shown_at)
+            self.learn_late(state, lists, clicks, self._current_gains(lists) if gains is None else gains, shown_at)
         elif gains is not None:
             self.learn(state, lists, clicks, gains)
         else:

@@ -6,19 +6,22 @@ One family: how positions count as examined, and which number of an item's count
 from __future__ import annotations
 
 from abc import abstractmethod
-from math import inf
+from math import inf, log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 
-from thali import checks
-from thali.candidates import ALL, Choice
-from thali.catalog import Catalog
-from thali.kernels import klucb, learn, ranks
+from thali.catalog.candidates import ALL, Choice
+from thali.catalog.catalog import Catalog
+from thali.lists.top import holds, insert, range_of, top_lists
 from thali.policies.base import Policy
+from thali.policies.examined import FIRST_CLICK, LAST_CLICK, examined
+from thali.policies.klucb import kl_bound, kl_lists
 from thali.policies.state import State
-from thali.threads import by_parts
-from thali.types import Booleans, Floats, Integers
+from thali.tools import checks
+from thali.tools.jit import kernel
+from thali.tools.threads import by_parts
+from thali.tools.types import Booleans, Floats, Integers
 
 
 class ItemPolicy(Policy):
@@ -31,7 +34,8 @@ class ItemPolicy(Policy):
     be; ties go to the lowest item. Cost a user: O(L) to recommend, O(K) to learn; 16 bytes an item.
     """
 
-    rule: ClassVar[int] = learn.FIRST_CLICK
+    rule: ClassVar[int] = FIRST_CLICK
+    uses_gains = False
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -60,7 +64,7 @@ class ItemPolicy(Policy):
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """The same, from what each user may be shown."""
         out = np.empty((state.users, self.K), dtype=np.int64)
-        items, start = choice.open_items(state.users, self.catalog)
+        items, start = choice.items_if_limited(state.users, self.catalog)
 
         def choose(users: slice) -> None:
             part = start if start is None or start.size == 2 else start[users.start : users.stop + 1]
@@ -69,13 +73,9 @@ class ItemPolicy(Policy):
         by_parts(choose, state.users, self.threads)
         return out
 
-    def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
-        """The same: gains are not used."""
-        self.learn(state, lists, clicks, np.empty(0))
-
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """Count what was examined; gains are not used."""
-        klucb.count(state.shown, state.clicked, lists, clicks, self.rule)
+        """Count what was examined."""
+        count(state.shown, state.clicked, lists, clicks, self.rule)
         state.updates += 1
 
 
@@ -84,7 +84,7 @@ class CascadeKLUCB(ItemPolicy):
 
     Kveton et al. 2015. The index of item e is the largest q with T_e·kl(ŵ_e, q) ≤ f(t), f(t) = log t + 3·log max(1,
     log t). See :class:`ItemPolicy`; the index is computed once for each pair of counts that may be on the list
-    (:func:`thali.kernels.klucb.kl_lists`).
+    (:func:`thali.policies.klucb.kl_lists`).
 
     Examples
     --------
@@ -101,7 +101,7 @@ class CascadeKLUCB(ItemPolicy):
         self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
     ) -> None:
         """By the index of KL-UCB."""
-        klucb.kl_lists(state.shown[users], state.clicked[users], state.updates[users], out, items, start)
+        kl_lists(state.shown[users], state.clicked[users], state.updates[users], out, items, start)
 
 
 class DcmKLUCB(CascadeKLUCB):
@@ -112,7 +112,7 @@ class DcmKLUCB(CascadeKLUCB):
     leave from the top. With at most one click it is CascadeKL-UCB. See :class:`ItemPolicy`.
     """
 
-    rule = learn.LAST_CLICK
+    rule = LAST_CLICK
 
 
 class CascadeUCB1(ItemPolicy):
@@ -129,7 +129,7 @@ class CascadeUCB1(ItemPolicy):
     ) -> None:
         """By the index of UCB1."""
         shown, clicked, updates = state.shown[users], state.clicked[users], state.updates[users]
-        ranks.ucb_lists(shown, clicked, updates, 1.5, self.cap, out, items, start)
+        ucb_lists(shown, clicked, updates, 1.5, self.cap, out, items, start)
 
 
 class CombCascade(CascadeUCB1):
@@ -158,7 +158,7 @@ class CascadeTS(ItemPolicy):
         """By the draws."""
         hits, misses = state.clicked[users] + 1, state.shown[users] - state.clicked[users] + 1
         drawn = [g.beta(a, b) for g, a, b in zip(rng[users], hits, misses, strict=True)]
-        ranks.top_lists(np.stack(drawn), out, items, start)
+        top_lists(np.stack(drawn), out, items, start)
 
 
 class PIE(ItemPolicy):
@@ -184,4 +184,90 @@ class PIE(ItemPolicy):
         """The leaders, and perhaps one more."""
         luck = np.stack([generator.random(2) for generator in rng[users]])
         shown, clicked, updates = state.shown[users], state.clicked[users], state.updates[users]
-        ranks.pie_lists(shown, clicked, updates, luck, self.place, out, items, start)
+        pie_lists(shown, clicked, updates, luck, self.place, out, items, start)
+
+
+@kernel
+def ucb_lists(
+    shown: Integers,
+    clicked: Integers,
+    updates: Integers,
+    scale: float,
+    cap: float,
+    out: Integers,
+    items: Integers | None = None,
+    start: Integers | None = None,
+) -> None:
+    """The K items of largest min(ŵ + sqrt(scale·log(t)/T), cap), t = updates; an item never examined comes first.
+
+    items, start: as for :func:`thali.lists.top.top_lists`. Cost: O(L) a user.
+    """
+    users, K = out.shape
+    top = np.empty(K)
+    for user in range(users):
+        size = 0
+        budget = scale * log(max(1.0, np.float64(updates[user])))
+        begin, end = range_of(user, start, shown.shape[1])
+        for position in range(begin, end):
+            item = position if items is None else items[position]
+            T = shown[user, item]
+            value = np.inf if T == 0 else clicked[user, item] / T + sqrt(budget / T)
+            size = insert(item, min(value, cap), size, top, out[user])
+            if size == K and top[K - 1] >= cap:
+                break  # nothing can come before these
+
+
+@kernel
+def pie_lists(
+    shown: Integers,
+    clicked: Integers,
+    updates: Integers,
+    luck: Floats,
+    place: int,
+    out: Integers,
+    items: Integers | None = None,
+    start: Integers | None = None,
+) -> None:
+    """PIE: the leaders, the K items of largest ŵ; now and then one that may be better is put in at a place.
+
+    The candidates are items outside the leaders with T·kl(ŵ_e, ŵ_K) ≤ f(t) = log t + 4·log max(1, log t), t = updates +
+    1: those whose index is at least the ŵ_K of the last leader. If there are any and luck[u, 0] < 1/2, candidate number
+    ⌊luck[u, 1]·their number⌋ takes the place, and the last leader goes. Cost: O(L) a user.
+    """
+    users, K = out.shape
+    top = np.empty(K)
+    for user in range(users):
+        size = 0
+        begin, end = range_of(user, start, shown.shape[1])
+        for position in range(begin, end):
+            item = position if items is None else items[position]
+            size = insert(item, clicked[user, item] / max(1, shown[user, item]), size, top, out[user])
+        if luck[user, 0] >= 0.5:
+            continue
+        log_t = log(updates[user] + 1.0)
+        budget, worst = log_t + 4.0 * log(max(1.0, log_t)), top[K - 1]
+        count, wanted = 0, -1
+        for look in range(2):  # to count the candidates, then to find the one drawn
+            if look == 1:
+                wanted = min(int(luck[user, 1] * count), count - 1)
+                count = 0
+            for position in range(begin, end):
+                item = position if items is None else items[position]
+                if kl_bound(shown[user, item], clicked[user, item], worst) <= budget and not holds(out[user], item):
+                    if count == wanted:
+                        out[user, place + 1 :] = out[user, place:-1].copy()
+                        out[user, place] = item
+                        break
+                    count += 1
+            if count == 0:
+                break
+
+
+@kernel
+def count(shown: Integers, clicked: Integers, lists: Integers, clicks: Booleans, rule: int) -> None:
+    """Add one examination, and one click where there was one, to every examined item. O(K) a user."""
+    for user in range(lists.shape[0]):
+        for k in range(examined(clicks[user], rule)):
+            shown[user, lists[user, k]] += 1
+            if clicks[user, k]:
+                clicked[user, lists[user, k]] += 1

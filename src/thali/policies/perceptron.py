@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from thali.candidates import ALL, Choice
-from thali.lists import under
+from thali.catalog.candidates import ALL, Choice
+from thali.lists import greedy
 from thali.policies.base import Policy
 from thali.policies.state import State
-from thali.types import Booleans, Floats, Integers
+from thali.tools.types import Booleans, Floats, Integers
 
 
 class PreferencePerceptron(Policy):
@@ -38,6 +38,8 @@ class PreferencePerceptron(Policy):
 
     """
 
+    uses_gains = False
+
     @property
     def settings(self) -> dict[str, Any]:
         """What w depends on."""
@@ -54,14 +56,10 @@ class PreferencePerceptron(Policy):
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """The same, from what each user may be shown."""
-        return under(np.maximum(state.w, 0.0), self.catalog, self.K, choice=choice)
-
-    def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
-        """The same: gains are not used."""
-        self.learn(state, lists, clicks, np.empty(0))
+        return greedy.under(np.maximum(state.w, 0.0), self.catalog, self.K, choice=choice)
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """W += φ(Ā) - φ(A); gains are not used."""
+        """W += φ(Ā) - φ(A)."""
         discount = 1.0 / np.log2(np.arange(2, self.K + 2))
         preferred = np.take_along_axis(lists, np.argsort(~clicks, axis=1, kind="stable"), axis=1)
         better = self.catalog.gains(preferred) - self.catalog.gains(lists)

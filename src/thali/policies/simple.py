@@ -7,18 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from thali import checks
-from thali.candidates import ALL, Choice
-from thali.catalog import Catalog
-from thali.kernels import ranks
-from thali.lists import Builder, greedy, under
+from thali.catalog.candidates import ALL, Choice
+from thali.catalog.catalog import Catalog
+from thali.lists import greedy
+from thali.lists.greedy import Builder
+from thali.lists.top import top_lists
 from thali.policies.base import Policy
 from thali.policies.state import State
-from thali.types import Booleans, Floats, Integers
+from thali.tools import checks
+from thali.tools.types import Booleans, Floats, Integers
 
 
 class _Fixed(Policy):
     """Learns nothing: it only counts its updates."""
+
+    uses_gains = False
 
     def start(self, users: int) -> State:
         """No updates."""
@@ -28,23 +31,19 @@ class _Fixed(Policy):
         """What :meth:`choose_among` chooses from everything."""
         return self.choose_among(state, rng, ALL)
 
-    def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
-        """Nothing is learned."""
-        state.updates += 1
-
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
         """Nothing is learned."""
         state.updates += 1
 
 
 class Random(_Fixed):
-    """K items at random, each list anew. Cost: O(L) a list."""
+    """K items at random for every list. Cost: O(L) a list."""
 
     samples = True
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """From what each user may be shown."""
-        items, start = choice.chosen(state.users, self.catalog.present)
+        items, start = choice.items_of(state.users, self.catalog.present)
         ends = [(start[0], start[1])] * state.users if start.size == 2 else pairwise(start)
         return np.stack([g.choice(items[a:b], self.K, replace=False) for g, (a, b) in zip(rng, ends, strict=True)])
 
@@ -67,13 +66,13 @@ class MostPopular(_Fixed):
         known = np.asarray(self.catalog.csr.sum(axis=1)).ravel() if self.popularity is None else self.popularity
         if len(known) != self.catalog.L:
             raise ValueError(
-                f"popularity of {self.name} must be of all {self.catalog.L} items of the catalogue, which has grown, "
+                f"popularity of {self.name} must be of all {self.catalog.L} items of the catalog, which has grown, "
                 f"got {len(known)}"
             )
-        items, start = choice.open_items(state.users, self.catalog)
+        items, start = choice.items_if_limited(state.users, self.catalog)
         rows = 1 if start is None or start.size == 2 else state.users
         out = np.empty((rows, self.K), dtype=np.int64)
-        ranks.top_lists(np.tile(known, (rows, 1)), out, items, start)
+        top_lists(np.tile(known, (rows, 1)), out, items, start)
         return np.tile(out, (state.users // rows, 1))
 
 
@@ -97,13 +96,13 @@ class Oracle(_Fixed):
         K: int,
         *,
         theta: Any = None,
-        build: Builder = greedy,
+        build: Builder = greedy.build,
         features: str = "gains",
         threads: int = 1,
     ) -> None:
         super().__init__(catalog, K, threads=threads)
         if not callable(build):
-            raise TypeError(f"build of {self.name} must be a function like thali.lists.greedy, got {build!r}")
+            raise TypeError(f"build of {self.name} must be a function like thali.lists.greedy.build, got {build!r}")
         self.build, self.features = build, checks.one_of(f"features of {self.name}", features, ("gains", "items"))
         known = np.full(catalog.d, 1.0 / catalog.d) if theta is None else np.asarray(theta)
         self.theta = checks.preferences(f"theta of {self.name}", known[None] if known.ndim == 1 else known, catalog.d)
@@ -124,4 +123,4 @@ class Oracle(_Fixed):
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """The greedy list, from what each user may be shown."""
-        return under(state.theta, self.catalog, self.K, choice=choice, build=self.build, features=self.features)
+        return greedy.under(state.theta, self.catalog, self.K, choice=choice, build=self.build, features=self.features)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thali.writing import whole_file
+from thali.tools.files import atomic_file
 
 FORMAT = "thali-state-1"
 HEADER = "header.json"
@@ -106,7 +106,7 @@ class State:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one portable file (a zip of a JSON header and .npy arrays; no pickle), whole or not at all."""
         header = {"format": FORMAT, "family": self.family, "learner": self.learner, "settings": self.settings}
-        with whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
+        with atomic_file(path) as file, zipfile.ZipFile(file, "w") as archive:
             archive.writestr(HEADER, json.dumps(header))
             for name, array in self.arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

@@ -1,0 +1,56 @@
+"""The public names of thali, and where each is defined. At run time they are imported when first used (SPEC 1)."""
+
+from . import datasets as datasets
+from . import theory as theory
+from .catalog import Catalog as Catalog
+from .catalog import coverage as coverage
+from .catalog import load_catalog as load_catalog
+from .catalog import save_catalog as save_catalog
+from .client import Client as Client
+from .datasets.estimation import Behaviour as Behaviour
+from .datasets.estimation import behaviour as behaviour
+from .datasets.estimation import preferences as preferences
+from .lab.simulate import Run as Run
+from .lab.simulate import simulate as simulate
+from .lists import diversity as diversity
+from .lists import greedy_lists as greedy_lists
+from .lists import optimal_list as optimal_list
+from .lists.diversify import MMR as MMR
+from .lists.diversify import DivRank as DivRank
+from .people import Cascade as Cascade
+from .people import ClickModel as ClickModel
+from .people import DependentClick as DependentClick
+from .people import DiverseCascade as DiverseCascade
+from .people import Drift as Drift
+from .people import DynamicBayesian as DynamicBayesian
+from .people import Habits as Habits
+from .people import LinearSubmodular as LinearSubmodular
+from .people import NoisyCascade as NoisyCascade
+from .people import PositionBased as PositionBased
+from .policies import C3UCB as C3UCB
+from .policies import PIE as PIE
+from .policies import POLICIES as POLICIES
+from .policies import CascadeKLUCB as CascadeKLUCB
+from .policies import CascadeLinUCB as CascadeLinUCB
+from .policies import CascadeLSB as CascadeLSB
+from .policies import CascadeTS as CascadeTS
+from .policies import CascadeUCB1 as CascadeUCB1
+from .policies import CombCascade as CombCascade
+from .policies import CombLinTS as CombLinTS
+from .policies import CombLinUCB as CombLinUCB
+from .policies import DcmKLUCB as DcmKLUCB
+from .policies import EpsilonGreedy as EpsilonGreedy
+from .policies import IndependentBandits as IndependentBandits
+from .policies import LinearPolicy as LinearPolicy
+from .policies import LSBGreedy as LSBGreedy
+from .policies import MostPopular as MostPopular
+from .policies import Oracle as Oracle
+from .policies import Policy as Policy
+from .policies import PreferencePerceptron as PreferencePerceptron
+from .policies import Random as Random
+from .policies import RankedBandits as RankedBandits
+from .policies import State as State
+from .policies import load_state as load_state
+from .service.recommender import Recommender as Recommender
+
+__version__: str

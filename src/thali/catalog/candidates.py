@@ -1,0 +1,132 @@
+"""What each user may be shown: candidates and exclusions, checked and in the form that kernels read."""
+
+from __future__ import annotations
+
+from reprlib import repr as short
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thali.catalog.catalog import Catalog
+from thali.tools.types import Booleans, Integers
+
+# Above this share of the catalog, it is cheaper to search all of it and leave some out.
+MOST = 1 / 16
+
+
+class Choice(NamedTuple):
+    """What each user may be shown, or must not be: items[start[u]:start[u + 1]], ascending.
+
+    start is (2,) where all users share one set. If ``only``, the items are all that a user may be shown; else they are
+    what the user must not be shown.
+    """
+
+    items: Integers
+    start: Integers
+    only: bool
+
+    def part(self, users: slice) -> Choice:
+        """The choice of a range of users."""
+        return self if self.start.size == 2 else self._replace(start=self.start[users.start : users.stop + 1])
+
+    def excluded(self, user: int, present: Booleans) -> Booleans:
+        """The items that a user must not be shown (L,)."""
+        own = user if self.start.size > 2 else 0
+        named = self.items[self.start[own] : self.start[own + 1]]
+        mask = np.ones(present.size, dtype=np.bool_) if self.only else ~present
+        mask[named] = not self.only
+        return mask
+
+    def items_of(self, users: int, present: Booleans) -> tuple[Integers, Integers]:
+        """What each user may be shown, as items and start. Cost: O(L) a set, unless ``only``."""
+        if self.only:
+            return self.items, self.start
+        sets = [np.flatnonzero(~self.excluded(user, present)) for user in range(1 if self.start.size == 2 else users)]
+        return np.concatenate(sets), np.append(0, np.cumsum([items.size for items in sets]))
+
+    def items_if_limited(self, users: int, catalog: Catalog) -> tuple[Integers | None, Integers | None]:
+        """The same, but (None, None) where that is every item of the catalog: what kernels over all items take."""
+        if self is ALL and len(catalog) == catalog.L:
+            return None, None
+        return self.items_of(users, catalog.present)
+
+
+#: Nothing is left out.
+ALL = Choice(np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64), only=False)
+
+
+def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclude: Any = None) -> Choice:
+    """What each user may be shown, from the arguments of recommend; an error if that is fewer than K items.
+
+    candidates, exclude: indices (n,), or a boolean mask (L,), for all users; or for each user a row of a mask
+    (users, L) or of indices (users, n), or a sequence of arrays of indices. Removed items are never shown. Cost: that
+    of sorting them.
+    """
+    if candidates is None and exclude is None:
+        if len(catalog) < K:
+            raise ValueError(f"K must be at most the {len(catalog)} items in the catalog, got {K}")
+        return ALL
+    wanted = None if candidates is None else _sets("candidates", candidates, users, catalog.L)
+    unwanted = [] if exclude is None else _sets("exclude", exclude, users, catalog.L)
+    sets = []
+    for user in range(max(1, len(wanted or []), len(unwanted))):
+        out = unwanted[user % len(unwanted)] if unwanted else None
+        if wanted is None:
+            assert out is not None
+            kept = out[catalog.present[out]]
+            left = len(catalog) - kept.size
+        else:
+            kept = wanted[user % len(wanted)]
+            kept = kept[catalog.present[kept]]
+            if out is not None:
+                kept = kept[~np.isin(kept, out, assume_unique=True)]
+            left = kept.size
+        if left < K:
+            whose = "" if len(wanted or unwanted) == 1 and len(unwanted or wanted or []) == 1 else f" for user {user}"
+            raise ValueError(
+                f"candidates and exclude must leave at least K = {K} items that are in the catalog{whose}, got {left}"
+            )
+        sets.append(kept)
+    start = np.append(0, np.cumsum([kept.size for kept in sets])).astype(np.int64)
+    chosen = Choice(np.concatenate(sets), start, only=wanted is not None)
+    if chosen.only and start.size == 2 and start[1] > MOST * len(catalog):
+        rest = catalog.present.copy()
+        rest[chosen.items] = False
+        left_out = np.flatnonzero(rest)
+        return Choice(left_out, np.array([0, left_out.size]), only=False)
+    return chosen
+
+
+def _sets(name: str, given: Any, users: int, L: int) -> list[NDArray[np.int64]]:
+    """One set of indices for all, or one for each user; each ascending, without repeats."""
+    if isinstance(given, np.ndarray) and given.ndim == 2 and not isinstance(given, np.ma.MaskedArray):
+        rows: list[Any] = list(given)
+    elif isinstance(given, list | tuple) and given and all(np.ndim(row) == 1 for row in given):
+        rows = list(given)
+    else:
+        return [_set(name, given, L)]
+    if len(rows) != users:
+        raise ValueError(f"{name} must be for all users, or for each of the {users}, got {len(rows)}")
+    return [_set(f"{name}[{user}]", row, L) for user, row in enumerate(rows)]
+
+
+def _set(name: str, given: Any, L: int) -> NDArray[np.int64]:
+    try:
+        array = np.asarray(given)
+    except ValueError:  # rows and single numbers, mixed
+        array = np.array(given, dtype=object)
+    masked = isinstance(given, np.ma.MaskedArray)  # what is masked would count as if it were not
+    if array.dtype == np.bool_ and not masked:
+        if array.shape != (L,):
+            raise ValueError(f"{name}, a mask, must have shape (L,) = ({L},), got {array.shape}")
+        return np.flatnonzero(array)
+    if array.size == 0 and array.ndim == 1 and not masked:
+        return np.zeros(0, dtype=np.int64)
+    if array.dtype.kind not in "iu" or array.ndim != 1 or masked:
+        raise TypeError(f"{name} must be item indices (n,) or a boolean mask (L,), got {short(given)}")
+    if array.min() < 0 or array.max() >= L:
+        wrong = array[(array < 0) | (array >= L)][0]
+        raise ValueError(f"{name} must hold item indices from 0 to {L - 1}, got {wrong}")
+    ordered = np.sort(array.astype(np.int64))
+    return np.asarray(ordered[np.append(True, np.diff(ordered) != 0)])  # np.unique takes many times as long

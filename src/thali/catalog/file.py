@@ -1,0 +1,227 @@
+"""A catalog as one Parquet file: what a service starts from, and what other tools can write."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Hashable, Iterable
+from hashlib import file_digest
+from io import BytesIO
+from itertools import compress
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from thali.catalog.catalog import Catalog
+from thali.catalog.coverage import KINDS
+from thali.datasets.files import codes_of, polars
+from thali.datasets.parquet import read_columns, unreadable
+from thali.tools import checks
+from thali.tools.files import atomic_file
+from thali.tools.types import Integers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Of the file's key-value metadata, where the order of topics and the coverage are, as JSON.
+KEY = "thali"
+FORMAT = "thali-catalog-1"
+COLUMNS = ("item", "topics", "weights")
+
+
+def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
+    """Write the items that are there, their topics and weights, into one Parquet file, whole or not at all.
+
+    One row an item, in the order of their indices: ``item`` (text), ``topics`` (a list of text), ``weights`` (a list of
+    numbers). All topics, in order, and the coverage are in the file's metadata. Items that were removed are left out,
+    so those after them get lower indices in the file. Names become text, 5 becomes "5"; two names that read the same
+    are refused, as is a coverage of your own.
+
+    Cost: O(nnz + L), about 2 s for a million items with 3 topics each.
+    """
+    checks.instance("catalog of save_catalog", catalog, Catalog)
+    if catalog.custom is not None:
+        raise ValueError(
+            f"coverage of a catalog to save must be {' or '.join(map(repr, KINDS))}, got {catalog.coverage!r}"
+        )
+    if not len(catalog):
+        raise ValueError("catalog of save_catalog must have at least one item that was not removed, got none")
+    pl = polars()
+    items = _texts("items", compress(catalog.items, catalog.present))
+    topics = _texts("topics", catalog.topics)
+    matrix = catalog.csr if len(catalog) == catalog.L else catalog.csr[np.flatnonzero(catalog.present)]
+    entries = pl.DataFrame(
+        {
+            "row": np.repeat(np.arange(len(items), dtype=np.uint32), np.diff(matrix.indptr)),
+            "topics": pl.Series(topics, dtype=pl.String).gather(matrix.indices),
+            "weights": matrix.data,
+        }
+    )
+    lists = entries.group_by("row", maintain_order=True).agg("topics", "weights")
+    frame = (
+        pl.DataFrame({"item": items})
+        .with_row_index("row")
+        .join(lists, on="row", how="left")
+        .sort("row")
+        .with_columns(pl.col("topics").fill_null([]), pl.col("weights").fill_null([]))
+    )
+    about = {"format": FORMAT, "topics": topics, "coverage": catalog.coverage}
+    written = BytesIO()  # so that a full disk is the system's error, not one of polars
+    frame.select(COLUMNS).write_parquet(written, metadata={KEY: json.dumps(about)})
+    with atomic_file(path) as file:
+        file.write(written.getbuffer())
+
+
+def load_catalog(path: str | os.PathLike[str]) -> Catalog:
+    """The catalog in a file of :func:`save_catalog`, weights equal to the last bit; or of any tool that writes this.
+
+    A file needs the columns ``item``, ``topics`` and ``weights`` (see :func:`save_catalog`); without our metadata its
+    topics are in ascending order of name and coverage is probabilistic. Names of items and topics are text of 1 to 256
+    characters, items as numbers become text. A row with something missing, lists of different lengths, a topic twice, a
+    weight outside [0, 1], or an item that was in a row before, is an error that names the file and the row, from 1.
+
+    Cost: O(nnz log nnz + L), about 2 s for a million items with 3 topics each.
+    """
+    target = Path(path)
+    frame = read_columns(target, COLUMNS)
+    if not len(frame):
+        raise ValueError(f"{target} must have at least one row, got none")
+    frame = _typed(target, frame)
+    items = frame["item"].to_list()
+    _check_names(target, items)
+    sizes = _sizes(target, frame)
+    rows = np.repeat(np.arange(len(items)), sizes)
+    full = frame.filter(sizes > 0)  # of an empty list, polars before 2 makes a null
+    weights = _weights(target, full["weights"].explode(), rows)
+    topics, coverage, codes = _topics(target, full["topics"].explode(), rows)
+    indptr = np.append(0, np.cumsum(sizes))
+    try:
+        return Catalog(sp.csr_array((weights, codes, indptr), shape=(len(items), len(topics))), items, topics, coverage)
+    except ValueError as error:
+        raise ValueError(f"{target}: {error}") from error
+
+
+def catalog_digest(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file's bytes, as 64 hexadecimal digits: which catalog this is."""
+    with open(path, "rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _texts(what: str, names: Iterable[Hashable]) -> list[str]:
+    """Names as text, each still its own."""
+    texts: dict[str, Hashable] = {}
+    for name in names:
+        text = checks.text_name(f"{what} to save", str(name) if isinstance(name, Real) else name)
+        if text in texts:
+            raise ValueError(f"{what} to save must differ as text, got {texts[text]!r} and {name!r}")
+        texts[text] = name
+    return list(texts)
+
+
+def _typed(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
+    """The columns as text, lists of text and lists of float64; other kinds are refused."""
+    pl = polars()
+    text = (pl.String, pl.Categorical, pl.Enum)
+    item = frame["item"].dtype
+    if not (item in text or item.is_integer()):
+        raise ValueError(f"{path}: item must be a column of text or of whole numbers, got {item}")
+    for name, what in (("topics", "text"), ("weights", "numbers")):
+        kind = frame[name].dtype
+        inner = getattr(kind, "inner", None) if kind in (pl.List, pl.Array) else None
+        # Where all lists are empty, a writer may not know what of.
+        if inner is None or not (
+            inner == pl.Null or (inner in text if name == "topics" else inner.is_integer() or inner.is_float())
+        ):
+            raise ValueError(f"{path}: {name} must be a column of lists of {what}, got {kind}")
+    return frame.with_columns(
+        pl.col("item").cast(pl.String),
+        pl.col("topics").cast(pl.List(pl.String)),
+        pl.col("weights").cast(pl.List(pl.Float64)),
+    )
+
+
+def _check_names(path: Path, items: list[Any]) -> None:
+    """An error unless each item has a name of its own."""
+    seen: set[str] = set()
+    for row, name in enumerate(items, start=1):
+        try:
+            seen.add(checks.text_name("item", name))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}, row {row}: {error}") from None
+        if len(seen) < row:
+            raise ValueError(f"{path}, row {row}: item {name!r} is here already")
+
+
+def _sizes(path: Path, frame: pl.DataFrame) -> Integers:
+    """How many topics each item has."""
+    pl = polars()
+    lengths = frame.select(pl.col("topics", "weights").list.len())
+    bad = lengths["topics"].ne_missing(lengths["weights"]) | lengths["topics"].is_null()
+    if bad.any():
+        row = int(bad.arg_true()[0])
+        topics, weights = frame.row(row)[1:]
+        raise ValueError(
+            f"{path}, row {row + 1}: topics and weights must be lists of the same length, got {topics} and {weights}"
+        )
+    return np.asarray(lengths["topics"].cast(pl.Int64).to_numpy())
+
+
+def _weights(path: Path, column: pl.Series, rows: Integers) -> Any:
+    """The weights of all rows, each from 0 to 1."""
+    weights = column.to_numpy()  # a null reads as NaN
+    bad = np.flatnonzero(~((weights >= 0.0) & (weights <= 1.0)))
+    if bad.size:
+        got = column[int(bad[0])]
+        raise ValueError(f"{path}, row {rows[bad[0]] + 1}: a weight must be a number from 0 to 1, got {got!r}")
+    return weights
+
+
+def _topics(path: Path, column: pl.Series, rows: Integers) -> tuple[list[str], str, Integers]:
+    """The names of all topics, the coverage, and the topic of each entry."""
+    if column.null_count():
+        row = int(rows[column.is_null().arg_true()[0]])
+        raise ValueError(f"{path}, row {row + 1}: a topic must not be empty, got None")
+    present, codes = codes_of(column)
+    about = _about(path)
+    topics, coverage = (present, "probabilistic") if about is None else about
+    at = {name: j for j, name in enumerate(topics)}
+    for code, name in enumerate(present):
+        try:
+            checks.text_name("a topic", name)
+            if name not in at:
+                raise ValueError(f"topic {name!r} is not among the topics of the file's metadata")
+        except ValueError as error:
+            raise ValueError(f"{path}, row {rows[np.argmax(codes == code)] + 1}: {error}") from None
+    if not topics:
+        raise ValueError(f"{path} must have at least one topic, got none")
+    place = np.array([at[name] for name in present], dtype=np.int64)[codes] if present else np.empty(0, dtype=np.int64)
+    keys = rows * len(topics) + place
+    order = np.argsort(keys, kind="stable")
+    again = order[1:][np.diff(keys[order]) == 0]
+    if again.size:
+        entry = again.min()
+        raise ValueError(f"{path}, row {rows[entry] + 1}: topic {topics[place[entry]]!r} is here twice")
+    return topics, coverage, place
+
+
+def _about(path: Path) -> tuple[list[str], str] | None:
+    """The topics in order and the coverage, from the file's metadata; None where another tool wrote it."""
+    try:
+        found = polars().read_parquet_metadata(path).get(KEY)
+    except unreadable() as error:
+        raise ValueError(f"{path} is not a whole Parquet file: {error}") from error
+    if found is None:
+        return None
+    try:
+        about = json.loads(found)
+        if not isinstance(about, dict) or about.get("format") != FORMAT:
+            raise ValueError(f"this version reads the format {FORMAT!r}, got {found[:80]!r}")
+        topics = [checks.text_name("a topic", name) for name in checks.sequence("topics", about.get("topics"))]
+        if len(set(topics)) < len(topics):
+            raise ValueError(f"topics must be unique, got {topics}")
+        return topics, checks.one_of("coverage", about.get("coverage"), list(KINDS))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: its metadata {KEY!r} must be as save_catalog writes it: {error}") from error

@@ -1,0 +1,92 @@
+"""Names by index, and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from numbers import Integral
+from typing import Any, overload
+
+from thali.tools import checks
+
+
+class Names(Sequence[Hashable]):
+    """Names in the order of their indices: given ones, or the indices themselves, to which others can be added.
+
+    A name that was dropped keeps its index, but is not found there any more. Cost: O(1) to find, add or drop one; the
+    indices themselves take no memory.
+    """
+
+    def __init__(self, what: str, names: Iterable[Hashable] | None, size: int) -> None:
+        self._own = size if names is None else 0
+        self._added: list[Hashable] = [] if names is None else checks.sequence(f"{what} of Catalog", names)
+        self._index: dict[Hashable, int] = {}
+        self._dropped: set[Hashable] = set()  # of the indices themselves
+        self._what = what
+        for e, name in enumerate(self._added):
+            self.check(name)
+            self._index[name] = e
+        if len(self) != size:
+            raise ValueError(f"{what} of Catalog must hold {size} names, one for each, got {len(self)}")
+        if names is not None and len(self._index) != size:
+            twice = Counter(self._added).most_common(1)[0][0]
+            raise ValueError(f"{what} of Catalog must be unique, got {twice!r} twice")
+
+    def check(self, name: Any) -> None:
+        """An error unless it can be a name."""
+        if not isinstance(name, Hashable) or name != name:
+            raise TypeError(f"{self._what} of Catalog must be names (hashable, equal to themselves), got {name!r}")
+
+    def find(self, name: Any) -> int | None:
+        """The index of a name, if it is there."""
+        try:
+            found = self._index.get(name)
+        except TypeError:
+            return None
+        if found is None and isinstance(name, Integral) and name not in self._dropped and int(name) in range(self._own):
+            return int(name)
+        return found
+
+    def add(self, name: Hashable) -> int:
+        """Give a name the next index."""
+        self._index[name] = len(self)
+        self._added.append(name)
+        return len(self) - 1
+
+    def drop(self, name: Hashable) -> None:
+        """Forget that a name is there."""
+        if self._index.pop(name, None) is None:
+            self._dropped.add(name)
+
+    def __len__(self) -> int:
+        return self._own + len(self._added)
+
+    @overload
+    def __getitem__(self, at: int) -> Hashable: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Hashable]: ...
+    def __getitem__(self, at: int | slice) -> Hashable | Sequence[Hashable]:
+        if not self._own:
+            return self._added[at]
+        if isinstance(at, slice):
+            return [self[e] for e in range(*at.indices(len(self)))]
+        e = range(len(self))[at]
+        return e if e < self._own else self._added[e - self._own]
+
+    def __iter__(self) -> Iterator[Hashable]:
+        yield from range(self._own)
+        yield from self._added
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Names) and self._own == other._own:
+            return self._added == other._added
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(_same, self, other))
+
+    __hash__ = None  # type: ignore[assignment]  # it can change; this is how Python says so
+
+    def __repr__(self) -> str:
+        return repr(list(self)) if len(self) <= 20 else f"[{self[0]!r}, {self[1]!r}, ..., {self[-1]!r}]"
+
+
+def _same(a: Hashable, b: Hashable) -> bool:
+    return a == b

@@ -1,0 +1,144 @@
+"""Compile every kernel ahead of time; ``thali warmup``.
+
+Numba compiles a function for the types of its arguments when it is first called, so the one sure way to have all that
+the library will need is to use the library: a tiny problem goes through everything that calls a kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numba.extending import is_jitted
+
+import thali
+from thali.catalog.catalog import Catalog
+from thali.datasets.estimation import preferences
+from thali.datasets.interactions import Interactions
+from thali.lab.simulate import simulate
+from thali.lists import greedy_lists, optimal_list
+from thali.people import (
+    Cascade,
+    ClickModel,
+    DependentClick,
+    DiverseCascade,
+    DynamicBayesian,
+    LinearSubmodular,
+    NoisyCascade,
+    PositionBased,
+)
+from thali.policies import POLICIES, CascadeLSB
+from thali.service.recommender import Recommender
+from thali.tools.jit import kernel_files
+from thali.tools.types import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Warmth:
+    """What a warm-up found and did."""
+
+    kernels: int
+    """How many there are."""
+    compiled: int
+    """How often one was compiled for some types: 0 where all were kept from before."""
+    seconds: float
+    folder: Path
+    """Where compiled code is kept."""
+
+
+def compile_all() -> Warmth:
+    """Compile, or load, every kernel for the types that the library calls it with. Cost: some 20 to 60 s, once."""
+    found = kernels()
+    if not found:
+        raise RuntimeError("NUMBA_DISABLE_JIT must not be set for a warm-up: kernels are not compiled then")
+    folder = found[0].stats.cache_path
+    if folder is None:
+        raise RuntimeError("NUMBA_CACHE_DIR must name a folder that can be written: compiled code cannot be kept")
+    begin, before = perf_counter(), _compilations(found)
+    use_everything()
+    return Warmth(len(found), _compilations(found) - before, perf_counter() - begin, Path(folder))
+
+
+def kernels() -> list[Any]:
+    """All compiled functions of the package, those that are inlined into others as well."""
+    package = Path(thali.__file__).parent
+    names = [".".join(("thali", *file.relative_to(package).with_suffix("").parts)) for file in kernel_files()]
+    return [
+        function
+        for name in names
+        for function in vars(import_module(name)).values()
+        if is_jitted(function) and function.py_func.__module__ == name
+    ]
+
+
+def use_everything() -> None:
+    """A call of everything that calls a kernel. New kernels, and new ways to call one, get a line here.
+
+    What matters is the types of arrays, and whether they are read-only; their size does not.
+    """
+    interactions = Interactions.of(
+        [("ana", "Heat", 1.0), ("ana", "Fargo", 1.0), ("bob", "Heat", 1.0), ("bob", "Ronin", 1.0)],
+        {"Heat": ["crime"], "Fargo": ["crime", "comedy"], "Ronin": ["crime"]},
+    )
+    theta = preferences(interactions)
+    K = 2
+    for coverage in ("probabilistic", "max", _OwnCoverage()):
+        catalog = Catalog.estimate(interactions, coverage=coverage)
+        person = DiverseCascade(catalog, theta)
+        for known in (theta, person.theta):  # one that can be written, one read-only
+            greedy_lists(catalog, known, K)
+            optimal_list(catalog, known[0], K)
+        models: tuple[ClickModel, ...] = (
+            person,
+            LinearSubmodular(catalog, theta),
+            Cascade(np.full((len(theta), catalog.L), 0.5)),
+            Cascade.of_topics(catalog, theta),
+            DependentClick(catalog, theta, going_on=0.5),
+            DependentClick(catalog, theta, going_on=[0.5, 0.4]),
+            DynamicBayesian(catalog, theta, satisfaction=0.5),
+            PositionBased(catalog, theta, examined=[1.0, 0.5]),
+            NoisyCascade(catalog, theta, extra=0.1, skip=0.1),
+        )
+        for make in POLICIES.values():
+            policy = make(catalog, K)
+            for model in models:
+                simulate(policy, model, steps=2)
+            state = policy.init(len(theta))
+            lists = policy.recommend(state, rng=0)
+            clicks = person.sample(lists, np.random.default_rng(0))
+            policy.update(state, lists, clicks)
+            policy.update(state, lists, clicks, policy.gains(lists))  # as for clicks that come late
+            state.put([0], state.take([1]))
+            policy.recommend(state, rng=0, exclude=[0])
+            policy.recommend(state, rng=0, candidates=[[0, 1], [1, 2]])
+        serve(catalog, K)
+    many = Catalog(np.random.default_rng(0).random((80, 6)))  # items in boxes, of more topics than a few
+    greedy_lists(many, np.full((1, 6), 0.1), K)
+    many.put(80, np.full(6, 0.5))
+    many.put(0, np.full(6, 0.4))
+    many.remove(1)
+
+
+def serve(catalog: Catalog, K: int) -> None:
+    """What the service does for a person."""
+    with TemporaryDirectory() as folder, Recommender(CascadeLSB(catalog, K), f"sqlite:///{folder}/taste.db") as service:
+        for _ in range(2):
+            service.feedback(service.recommend("ana").id, clicked=[0])
+        service.user("ana")
+
+
+class _OwnCoverage:
+    """A coverage of one's own, for the code that serves those."""
+
+    def coverage(self, items: Integers, weights: Floats) -> Floats:
+        """The largest weight, by NumPy."""
+        return np.asarray(weights.max(axis=0, initial=0.0))
+
+
+def _compilations(found: list[Any]) -> int:
+    return sum(sum(function.stats.cache_misses.values()) for function in found)

@@ -1,0 +1,87 @@
+"""``thali demo --web``: the page, with items to play with and a store that is gone afterwards."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from thali.cli.serve import LOOPBACK, address, check_free, check_installed, run
+
+if TYPE_CHECKING:
+    from thali.catalog.catalog import Catalog
+
+K = 6
+#: What can be played with, each learning on its own; people begin with the first.
+POLICIES = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CombLinUCB")
+HOST = "127.0.0.1"
+
+
+class Items(StrEnum):
+    """What lists are made of."""
+
+    auto = "auto"
+    dishes = "dishes"
+    movielens = "movielens"
+
+
+def serve_page(items: Items, data: Path | None, port: int) -> None:
+    """Serve the page on this machine until stopped."""
+    check_installed("thali demo --web")
+    from thali.catalog.file import save_catalog
+    from thali.service.http.settings import LearnerSetting, Settings
+
+    check_free(HOST, port)
+    catalog, told = choose(items, data)
+    typer.echo(f"{told}. The first time ever thali compiles for a minute.", err=True)
+    with tempfile.TemporaryDirectory(prefix="thali-demo-") as folder:
+        file = Path(folder) / "catalog.parquet"
+        save_catalog(catalog, file)
+        settings = Settings(
+            catalog=str(file),
+            store=f"sqlite:///{folder}/thali.db",
+            learners=tuple(
+                LearnerSetting(name, name, min(K, len(catalog)), share=float(name == POLICIES[0])) for name in POLICIES
+            ),
+            hosts=(*LOOPBACK, HOST),
+            log_requests=False,
+        )
+        run(settings, HOST, port, 1, f"Open {address(HOST, port)} in a browser; Ctrl-C stops it.")
+
+
+def choose(items: Items, data: Path | None) -> tuple[Catalog, str]:
+    """A catalog, and what is said of it: films where MovieLens is there, else the dishes that come with thali."""
+    from thali.catalog.catalog import Catalog
+    from thali.datasets import dishes, fetch
+
+    if data is not None and items is Items.dishes:
+        raise ValueError(f"data must come without --items dishes, got {data}")
+    films = None if items is Items.dishes else fetch.found("ml-1m", data)
+    if items is Items.movielens and films is None:
+        films = fetch.folder("ml-1m", data)
+    if films is not None:
+        made = movielens(films)
+        return made, f"The {len(made):,} most rated films of MovieLens, from {films}"
+    if data is not None and items is Items.auto:
+        raise ValueError(f"data must be a folder that holds ml-1m, got {data}")
+    made = Catalog(*dishes())
+    return made, f"{len(made)} dishes that come with thali; with --data or $THALI_DATA, films of MovieLens"
+
+
+def movielens(folder: Path) -> Catalog:
+    """The paper's films with its w̄, by their titles."""
+    from thali.catalog.catalog import Catalog
+    from thali.datasets import movielens as read
+    from thali.datasets import movielens_titles
+
+    catalog = Catalog.estimate(read(folder).most_active(users=1000, items=1000).attracted(at_least=5))
+    titles: Mapping[Any, str] = movielens_titles(folder)
+    named = [titles[film] for film in catalog.items]
+    several = {title for title, times in Counter(named).items() if times > 1}
+    items = [f"{name} [{film}]" if name in several else name for film, name in zip(catalog.items, named, strict=True)]
+    return Catalog(catalog.csr, items=items, topics=list(catalog.topics))

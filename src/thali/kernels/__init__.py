@@ -1,1 +1,0 @@
-"""Compiled functions over plain arrays: nothing here owns a generator, an object or a rule about input."""

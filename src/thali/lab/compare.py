@@ -1,0 +1,77 @@
+"""Several policies on one problem: run them on the same luck, and say what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thali.lab.problems import Problem
+from thali.lab.settings import PAPER
+from thali.lab.simulate import Run, simulate
+from thali.policies import POLICIES, Oracle, Policy, class_of, optimistic
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A policy's run in a line: over people, the mean and the standard error of the mean."""
+
+    policy: str
+    regret: float
+    regret_error: float
+    slope: float
+    slope_error: float
+    ends_on: tuple[tuple[int, ...], float]
+    """The most frequent last list, and its share of people."""
+    on_best: float
+    """The share of people whose last list loses nothing."""
+
+
+def policies_for(problem: Problem, names: Sequence[str] = PAPER, **settings: Any) -> dict[str, Policy]:
+    """Policies of the registry for the problem; α, σ and horizon go to those that have an α, θ* to the oracle."""
+    found: dict[str, Policy] = {}
+    for name in names:
+        given = settings if optimistic(name) else {}
+        if issubclass(class_of(name), Oracle):
+            given = {"theta": problem.theta}
+        found[name] = POLICIES[name](problem.catalog, problem.K, **given)
+    return found
+
+
+def compare(
+    problem: Problem,
+    policies: dict[str, Policy],
+    *,
+    steps: int,
+    seed: int = 0,
+    progress: Callable[[str, int], None] | None = None,
+) -> dict[str, Run]:
+    """Run each policy on the problem, on the same luck."""
+    runs = {}
+    for name, policy in policies.items():
+        report = None if progress is None else lambda made, name=name: progress(name, made)
+        runs[name] = simulate(policy, problem.model, steps=steps, seed=seed, points=200, progress=report)
+    return runs
+
+
+def summarize(name: str, run: Run) -> Summary:
+    """The line for one run."""
+    final, slope = run.regret[:, -1], run.slope()
+    lists, counts = np.unique(run.lists[:, -1], axis=0, return_counts=True)
+    common = int(np.argmax(counts))
+    return Summary(
+        name,
+        float(final.mean()),
+        standard_error(final),
+        float(slope.mean()),
+        standard_error(slope),
+        (tuple(int(e) for e in lists[common]), float(counts[common] / counts.sum())),
+        float((run.last_loss <= 1e-12).mean()),
+    )
+
+
+def standard_error(values: Any) -> float:
+    """Of the mean; not a number for a single value."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

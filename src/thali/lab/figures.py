@@ -1,0 +1,317 @@
+"""Pictures of runs and results, in the paper's arrangement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thali import theory
+from thali.lab.results import DIVERSITY, Curve, Results, cell
+from thali.lab.settings import EXPERIMENTS, PRACTICAL, THEORY, Setting
+from thali.lab.simulate import Run
+from thali.lab.statistics import mean
+from thali.tools.types import Floats, Integers
+
+# One colour a policy, everywhere; chosen to differ for colour-blind readers too.
+COLOURS = {
+    "CascadeLSB": "#0072b2",
+    "LSBGreedy": "#e69f00",
+    "CascadeLinUCB": "#cc79a7",
+    "CascadeKLUCB": "#555555",
+    "CascadeLSB-last-click": "#56b4e9",
+    "CascadeLSB-discount": "#d55e00",
+    "CascadeLSB-window": "#009e73",
+    "CascadeLSB-TS": "#7b3294",
+    "DcmKLUCB": "#a6761d",
+    "CascadeUCB1": "#999999",
+    "RankedUCB1": "#b2182b",
+    "RankedKLUCB": "#ef8a62",
+    "RankedExp3": "#66a61e",
+    "IndependentBandits": "#1b1b1b",
+}
+# Panels side by side, at most.
+ABREAST = 5
+
+
+def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
+    """Mean regret against steps with its 95% band, one line a policy, labelled at its end; format by the suffix."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
+    ends = []
+    for name, run in runs.items():
+        ends.append(_line(axes, name, run.steps, run.regret, np.zeros(len(run.regret))))
+    _dress(axes)
+    axes.set(xlabel="step n", ylabel="cumulative regret R(n)", title=title, xlim=(0, run.steps[-1]), ylim=(0, None))
+    _label_ends(axes, ends)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def grid(results: Results, group: str, setting: Setting, folder: Path) -> Path | None:
+    """Regret against steps in every cell of a group: d by rows and K by columns where both vary, else side by side."""
+    names = [name for name in results.experiments(f"{group}/") if _curves(results, name, str(setting))]
+    if not names:
+        return None
+    cells = [cell(name) for name in names]
+    rows, columns = sorted({d for d, _ in cells}), sorted({K for _, K in cells})
+    flat = len(rows) == 1 or len(columns) == 1
+    across = len(names) if len(names) <= ABREAST else ABREAST - 1
+    shape = (-(-len(names) // across), across) if flat else (len(rows), len(columns))
+    plt = _pyplot()
+    figure, grid = plt.subplots(
+        *shape, figsize=(3.1 * shape[1] + 0.6, 2.5 * shape[0] + 0.5), layout="constrained", squeeze=False
+    )
+    for at, (name, (d, K)) in enumerate(zip(names, cells, strict=True)):
+        axes = grid[divmod(at, across)] if flat else grid[rows.index(d), columns.index(K)]
+        curves = _curves(results, name, str(setting))
+        for curve in curves:
+            _line(axes, curve.policy, curve.steps, curve.regret, curve.split)
+        _dress(axes)
+        told = f"d={d}, K={K}" if d else name.partition("/")[2]
+        axes.set(title=told, xlim=(0, curves[0].n), ylim=(0, _height(curves)))
+        _say_what_is_cut(axes, curves)
+    for axes in grid[-1]:
+        axes.set_xlabel("step n")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("regret R(n)")
+    for axes in grid.flat[len(names) :] if flat else ():
+        axes.set_visible(False)
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)), frameon=False)
+    return _save(figure, folder, f"{group}-{_slug(setting)}")
+
+
+def diversity(results: Results, group: str, setting: Setting, folder: Path) -> Path | None:
+    """What diversity the lists had over the last tenth of the run: a panel a measure, cells side by side."""
+    names = [name for name in results.experiments(f"{group}/") if _curves(results, name, str(setting))]
+    if not names:
+        return None
+    plt = _pyplot()
+    figure, panels = plt.subplots(1, len(DIVERSITY), figsize=(3.4 * len(DIVERSITY), 3.0), layout="constrained")
+    for axes, (measure, told) in zip(panels, DIVERSITY.items(), strict=True):
+        for at, name in enumerate(names):
+            curves = _curves(results, name, str(setting))
+            for place, curve in enumerate(curves):
+                late = curve.diversity[measure][:, -max(1, len(curve.steps) // 10) :].mean(axis=1)
+                found = mean(late, curve.split)
+                axes.errorbar(
+                    at + (place - (len(curves) - 1) / 2) * 0.17,
+                    found.value,
+                    yerr=[[_gap(found.value, found.low)], [_gap(found.high, found.value)]],
+                    fmt="o",
+                    markersize=4,
+                    color=COLOURS.get(curve.policy),
+                    label=curve.policy if at == 0 else None,
+                )
+        _dress(axes, thousands=False)
+        axes.set(title=told, ylim=(0, None))
+        axes.set_xticks(range(len(names)), [name.partition("/")[2].replace("-", "\n") for name in names], fontsize=8)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    return _save(figure, folder, f"{group}-{_slug(setting)}-diversity")
+
+
+def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
+    """Final regret against α, a line a policy and σ; the α of theory, which has no one value, at the right."""
+    settings = results.settings(experiment)
+    if len(settings) < 2:
+        return None
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(6.5, 4.0), layout="constrained")
+    sigmas = list(dict.fromkeys(text.split("sigma=")[1] for text in settings))
+    alphas = list(dict.fromkeys(text.split()[0].replace("alpha=", "") for text in settings))
+    for policy in results.policies(experiment):
+        for sigma, style in zip(sigmas, ("-", "--", ":", "-.") * len(sigmas), strict=False):
+            points = []
+            for at, alpha in enumerate(alphas):
+                curve = results.curve(experiment, policy, f"alpha={alpha} sigma={sigma}")
+                if curve is not None:
+                    points.append((at, mean(curve.final, curve.split)))
+            if points:
+                x = [at for at, _ in points]
+                label = policy if len(sigmas) == 1 else f"{policy}, σ={sigma}"
+                (line,) = axes.plot(
+                    x, [found.value for _, found in points], style, marker="o", markersize=3,
+                    color=COLOURS.get(policy), label=label,
+                )  # fmt: skip
+                low, high = [found.low for _, found in points], [found.high for _, found in points]
+                axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    _dress(axes)
+    axes.set(title=f"{experiment}: {results.scales[experiment]}", xlabel="α", ylabel="final regret", yscale="log")
+    axes.set_xticks(range(len(alphas)), alphas)
+    axes.legend(frameon=False, fontsize=8)
+    return _save(figure, folder, f"{experiment.replace('/', '-')}-sweep")
+
+
+def bounds(results: Results, folder: Path) -> Path | None:
+    """Theorem 2: regret against n beside its bound, and final regret against K beside √K and K."""
+    names = results.experiments("theory/")
+    if not names or results.curve(names[0], "CascadeLSB", str(THEORY)) is None:
+        return None
+    plt = _pyplot()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.0), layout="constrained")
+    shades = plt.get_cmap("viridis")(np.linspace(0.1, 0.85, len(names)))
+    for name, colour in zip(names, shades, strict=True):
+        curve = results.curve(name, "CascadeLSB", str(THEORY))
+        assert curve is not None
+        d, K, sigma = EXPERIMENTS[name].d, cell(name)[1], THEORY.sigma
+        gamma, alpha = float(np.median(curve.gamma)), theory.optimism(d, K, curve.n, sigma)
+        bound = [theory.regret_bound(d, K, int(n), sigma, alpha, gamma) for n in curve.steps]
+        left.plot(curve.steps, curve.regret.mean(axis=0), color=colour, label=f"K={K}")
+        left.plot(curve.steps, bound, color=colour, linestyle="--", linewidth=1)
+        steps = curve.steps
+    left.plot(steps, steps, color="#999999", linestyle=":", label="n: every click lost")
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="step n",
+        ylabel="regret",
+        title="R(n), γ=1 (lines), and the bound on R^γ(n) (dashed)",
+    )
+    left.legend(frameon=False, fontsize=8)
+    for setting, colour in ((PRACTICAL, "#0072b2"), (THEORY, "#d55e00"), (Setting("theory", 1.0), "#009e73")):
+        found = [(cell(name)[1], results.curve(name, "CascadeLSB", str(setting))) for name in names]
+        at = [(K, mean(curve.final, curve.split)) for K, curve in found if curve is not None]
+        if at:
+            right.errorbar(
+                [K for K, _ in at],
+                [e.value for _, e in at],
+                yerr=[[_gap(e.value, e.low) for _, e in at], [_gap(e.high, e.value) for _, e in at]],
+                marker="o",
+                markersize=4,
+                color=colour,
+                label=str(setting).replace("alpha", "α").replace("sigma", "σ"),
+            )
+            lengths = np.array([K for K, _ in at])
+            root = at[0][1].value * np.sqrt(lengths / lengths[0])
+            right.plot(lengths, root, color=colour, linestyle=":", linewidth=1)
+    right.set(xscale="log", yscale="log", xlabel="K", ylabel="final regret", title="Growth in K; dotted: √K")
+    right.set_xticks([cell(name)[1] for name in names], [str(cell(name)[1]) for name in names])
+    right.minorticks_off()
+    right.legend(frameon=False, fontsize=8)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, linewidth=0.6)
+    return _save(figure, folder, "theory")
+
+
+def heatmaps(
+    panels: Sequence[tuple[str, Floats, Sequence[Sequence[str]], str]],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    folder: Path,
+    name: str,
+) -> Path:
+    """Matrices side by side, each (title, numbers for the colours, what is written, "log" or "linear")."""
+    plt = _pyplot()
+    from matplotlib.colors import LogNorm, Normalize
+
+    size = (1.2 + 0.95 * len(columns) * len(panels) + 1.6, 1.6 + 0.28 * len(rows))
+    figure, grid = plt.subplots(1, len(panels), figsize=size, layout="constrained", sharey=True)
+    for axes, (told, values, written, colours) in zip(np.atleast_1d(grid), panels, strict=True):
+        low, high = float(values.min()), float(values.max())
+        log = colours == "log"
+        floor = max(low, 1e-3 * high, 1e-9)
+        norm = LogNorm(floor, max(high, 2.0 * floor), clip=True) if log else Normalize(low, high)
+        axes.imshow(values, norm=norm, cmap="viridis_r" if log else "viridis", aspect="auto")
+        for (i, j), value in np.ndenumerate(values):
+            dark = float(norm(max(value, floor))) > 0.5 if log else float(norm(value)) < 0.5
+            ink = "white" if dark else "black"
+            axes.text(j, i, written[i][j], ha="center", va="center", fontsize=7.5, color=ink)
+        axes.set_xticks(range(len(columns)), columns, rotation=35, ha="right", rotation_mode="anchor", fontsize=8)
+        axes.set_yticks(range(len(rows)), rows, fontsize=8)
+        axes.set_title(told, fontsize=10)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    figure.suptitle(title, fontsize=11)
+    return _save(figure, folder, name)
+
+
+def _curves(results: Results, experiment: str, settings: str) -> list[Curve]:
+    """Of all policies at these settings, CascadeLSB first; none unless one of them has settings."""
+    found = [results.curve(experiment, policy, settings) for policy in results.policies(experiment)]
+    curves = sorted((curve for curve in found if curve is not None), key=lambda curve: order(curve.policy))
+    return curves if any(curve.settings for curve in curves) else []
+
+
+def order(policy: str) -> tuple[int, str]:
+    """By which policies are sorted everywhere: the paper's first, in its order."""
+    known = list(COLOURS)
+    return (known.index(policy) if policy in known else len(known), policy)
+
+
+def _line(axes: Any, name: str, steps: Integers, regret: Floats, split: Any) -> tuple[float, str, Any]:
+    """A mean with its band; returns where it ends."""
+    found = [mean(column, split) for column in regret.T]
+    (line,) = axes.plot(steps, [e.value for e in found], color=COLOURS.get(name), label=name, linewidth=1.8)
+    axes.fill_between(
+        steps, [e.low for e in found], [e.high for e in found], color=line.get_color(), alpha=0.2, linewidth=0
+    )
+    return found[-1].value, name, line.get_color()
+
+
+def _label_ends(axes: Any, ends: Iterable[tuple[float, str, Any]]) -> None:
+    """Names at the ends of the lines, pushed up where they would cover one another."""
+    height, lowest = axes.get_ylim()[1], 0.0
+    for end, name, colour in sorted(ends, key=lambda entry: entry[0]):
+        at = max(end, lowest)
+        axes.text(1.01, at / height, name, transform=axes.transAxes, va="center", color=colour, fontsize=9)
+        lowest = at + 0.045 * height
+
+
+def _height(curves: list[Curve]) -> float:
+    """The top of an axis: policies far worse than the others, at most half of them, are cut, lest those look alike."""
+    finals = sorted((float(curve.final.mean()) for curve in curves), reverse=True)
+    far = [at for at in range(1, len(finals) // 2 + 1) if at < len(finals) and finals[at - 1] > 2.5 * finals[at]]
+    cut = max(far, default=0)
+    return (1.15 + 0.08 * max(0, cut - 1)) * finals[cut] or 1.0
+
+
+def _say_what_is_cut(axes: Any, curves: list[Curve]) -> None:
+    top = axes.get_ylim()[1]
+    cut = [curve for curve in curves if float(curve.final.mean()) > top]
+    for at, curve in enumerate(cut):
+        axes.text(
+            0.98, 0.97 - 0.09 * at, f"{curve.policy}: {float(curve.final.mean()):,.0f} ↑", transform=axes.transAxes,
+            ha="right", va="top", fontsize=7, color=COLOURS.get(curve.policy),
+        )  # fmt: skip
+
+
+def _gap(high: float, low: float) -> float:
+    return max(0.0, high - low) if high == high and low == low else 0.0
+
+
+def _dress(axes: Any, *, thousands: bool = True) -> None:
+    if thousands:
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value < 1e5 else f"{value / 1e6:g}M")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25, linewidth=0.6)
+
+
+def _slug(setting: Setting) -> str:
+    return str(setting).replace(" ", "-").replace("=", "-")
+
+
+def _save(figure: Any, folder: Path, name: str) -> Path:
+    """As PNG and SVG; the path of the SVG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / f"{name}.png", dpi=130)
+    figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    _pyplot().close(figure)
+    return folder / f"{name}.svg"
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "thali"  # the same figure, the same file
+    import matplotlib.pyplot as plt
+
+    return plt

@@ -1,0 +1,58 @@
+"""Kinds of people: how those of an experiment click, and how their tastes change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from thali.catalog.catalog import Catalog
+from thali.datasets.estimation import Behaviour
+from thali.people import (
+    Cascade,
+    ClickModel,
+    DependentClick,
+    DiverseCascade,
+    DynamicBayesian,
+    LinearSubmodular,
+    NoisyCascade,
+    PositionBased,
+)
+from thali.people.drift import Drift
+from thali.tools.types import Floats
+
+Person = DiverseCascade | Cascade
+
+#: Kind → what makes people of it from the weights they click by, their tastes and their behaviour.
+PEOPLE: dict[str, Callable[[Catalog, Floats, Behaviour], Person]] = {
+    "diverse-cascade": lambda catalog, theta, b: DiverseCascade(catalog, theta),
+    "cascade": lambda catalog, theta, b: Cascade.of_topics(catalog, theta),
+    "linear-submodular": lambda catalog, theta, b: LinearSubmodular(catalog, theta),
+    "dependent-click": lambda catalog, theta, b: DependentClick(catalog, theta, going_on=b.going_on),
+    "dynamic-bayesian": lambda catalog, theta, b: DynamicBayesian(
+        catalog, theta, satisfaction=b.satisfaction, perseverance=b.perseverance
+    ),
+    "position-based": lambda catalog, theta, b: PositionBased(catalog, theta, examined=b.examined),
+    "noisy-cascade": lambda catalog, theta, b: NoisyCascade(catalog, theta, extra=b.extra, skip=b.skip),
+}
+
+#: What is said of each kind.
+TOLD = {
+    "diverse-cascade": "the paper's model: attracted by what an item adds, leave at the first click",
+    "cascade": "attracted by each item alone, whatever stands above it; leave at the first click",
+    "linear-submodular": "attracted by what an item adds, examine every position",
+    "dependent-click": "the paper's model, but go on after a click with some probability",
+    "dynamic-bayesian": "leave after a click that satisfies, and get tired: else go on with some probability",
+    "position-based": "examine each position with a probability of its own, whatever they clicked",
+    "noisy-cascade": "pass over some of what attracts them, click some of what does not, and then go on",
+}
+
+
+def drifting(kind: str, before: Person, after: Person, steps: int) -> ClickModel:
+    """Tastes that become others within so many steps: at half, over the middle half, or there and back by quarters."""
+    if kind == "abrupt":
+        return Drift.abrupt(before, after, when=max(1, steps // 2))
+    if kind == "gradual":
+        length = max(1, steps // 2)
+        return Drift.gradual(before, after, when=max(1, steps // 4), length=length, stages=min(50, length))
+    if kind == "back-and-forth":
+        return Drift.back_and_forth(before, after, period=max(1, steps // 4))
+    raise ValueError(f"drift must be one of 'abrupt', 'gradual', 'back-and-forth', got {kind!r}")

@@ -1,0 +1,83 @@
+"""Problems to learn on: the paper's synthetic one, and generated ones of any size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thali.catalog.catalog import Catalog
+from thali.people import ClickModel, DiverseCascade
+from thali.tools.types import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The learner's catalog, people who click, and the length of their lists.
+
+    people: their names, where they have any. told: what else is to be known of how they click, in words.
+    """
+
+    name: str
+    catalog: Catalog
+    model: ClickModel
+    K: int
+    people: tuple[str, ...] | None = None
+    told: str = ""
+
+    @property
+    def theta(self) -> Floats:
+        """Their preferences θ* (users, d); the last ones, where they change."""
+        assert self.model.theta is not None
+        return self.model.theta
+
+    def theta_at(self, steps: Integers) -> Floats:
+        """Their preferences after so many steps each (users, points, d)."""
+        known = [theta for step in steps.tolist() if (theta := self.model.at(step).theta) is not None]
+        return np.stack(known, axis=1)
+
+    @property
+    def weights(self) -> Catalog:
+        """The catalog by which people click."""
+        assert self.model.catalog is not None
+        return self.model.catalog
+
+
+def synthetic(users: int = 1) -> Problem:
+    """The paper's Synthetic Experiment: L=53, d=3, K=2, θ*=(0.6, 0.4, 0); the best list is (0, 2).
+
+    Items 0 and 1 cover half of topic 0, item 2 half of topic 1, and fifty items all of topic 2, which nobody wants.
+    users: how many people of the same preferences, each with their own luck.
+    """
+    weights = np.zeros((53, 3))
+    weights[:2, 0] = 0.5
+    weights[2, 1] = 0.5
+    weights[3:, 2] = 1.0
+    catalog = Catalog(weights)
+    return Problem("synthetic", catalog, DiverseCascade(catalog, np.tile([0.6, 0.4, 0.0], (users, 1))), K=2)
+
+
+def single_items(K: int, users: int, d: int = 16) -> Problem:
+    """The problem of the cascading bandits' paper: K items that attract with probability 0.1 among others with 0.02.
+
+    Kveton et al. 2015 with smaller probabilities. An item is a topic of its own, so that there is nothing to diversify
+    and nothing to generalise.
+    """
+    catalog = Catalog(np.eye(d))
+    theta = np.where(np.arange(d) % (d // K) == 0, 0.1, 0.02)  # the attractive ones are not the first in number
+    return Problem("single items", catalog, DiverseCascade(catalog, np.tile(theta, (users, 1))), K)
+
+
+def generated(L: int, d: int, K: int, *, top: float, users: int, seed: int) -> Problem:
+    """Items of 1 to 3 topics with weights uniform up to top; preferences from a flat Dirichlet on 1 to 5 topics."""
+    rng = np.random.default_rng(seed)
+    weights = np.zeros((L, d))
+    for row in weights:
+        chosen = rng.choice(d, size=rng.integers(1, min(d, 3) + 1), replace=False)
+        row[chosen] = rng.uniform(0.0, top, size=chosen.size)
+    theta = np.zeros((users, d))
+    for row in theta:
+        liked = rng.choice(d, size=rng.integers(1, min(d, 5) + 1), replace=False)
+        row[liked] = rng.dirichlet(np.ones(liked.size))
+    catalog = Catalog(weights)
+    return Problem(f"L={L} d={d} K={K} w≤{top:g}", catalog, DiverseCascade(catalog, theta), K)

@@ -1,0 +1,278 @@
+"""From stored rows to figures, a ledger, and one HTML page that holds it all."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections import Counter
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from thali import __version__
+from thali.lab import figures
+from thali.lab.claims import CLAIMS, Finding, ledger
+from thali.lab.measures import reached
+from thali.lab.results import DIVERSITY, Results, cell
+from thali.lab.robustness import Matrix
+from thali.lab.settings import GROUPS, PRACTICAL, THEORY
+from thali.lab.sources import SOURCES
+from thali.lab.statistics import Estimate, mean
+
+LABELS = {PRACTICAL: f"practical α = {PRACTICAL.alpha:g}", THEORY: "α of theory"}
+#: Table 1 of the paper.
+TABLE_1 = {1: 1.0000, 2: 0.9926, 3: 0.9997, 4: 0.9986}
+MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was made, and where it is."""
+
+    page: Path
+    findings: list[Finding]
+    pictures: list[Path]
+
+
+def build(folder: Path) -> Report:
+    """Figures (SVG and PNG), ledger.md and report.html from the rows in folder. Cost: seconds a figure."""
+    results = Results(folder)
+    findings = ledger(results)
+    pictures: dict[str, list[tuple[str, Path]]] = {}
+    target = folder / "figures"
+
+    def add(group: str, label: str, path: Path | None) -> None:
+        if path is not None:
+            pictures.setdefault(group, []).append((label, path))
+
+    for group in GROUPS:
+        if group in ("approximation", "theory", "optimism", "robustness", "tuning"):
+            continue
+        for setting in (PRACTICAL, THEORY):
+            add(group, LABELS[setting], figures.grid(results, group, setting, target))
+        for setting in (PRACTICAL, THEORY):
+            add(group, f"diversity, {LABELS[setting]}", figures.diversity(results, group, setting, target))
+    for matrix in Matrix.every(results):
+        add("robustness", data_label(matrix.source), matrix.draw(target))
+    add("theory", "bound and growth", figures.bounds(results, target))
+    for name in results.scales:
+        swept = len(results.settings(name)) > 2 and not name.startswith("theory/")
+        if swept:
+            group = name.partition("/")[0]
+            add(group if group in ("optimism", "tuning") else "optimism", name, figures.sweep(results, name, target))
+    (folder / "ledger.md").write_text(markdown(findings), encoding="utf-8")
+    page = folder / "report.html"
+    page.write_text(_page(results, findings, pictures), encoding="utf-8")
+    return Report(page, findings, [path for entries in pictures.values() for _, path in entries])
+
+
+def label(settings: str) -> str:
+    """Settings for people."""
+    for setting, told in LABELS.items():
+        if settings == str(setting):
+            return told
+    told = settings.replace("alpha=theory", "α of theory").replace("alpha=", "α = ")
+    return told.replace(" sigma=", ", σ = ")
+
+
+def data_label(group: str) -> str:
+    """A group of experiments for people."""
+    if group.startswith("optimism/"):
+        return f"{data_label(group.removeprefix('optimism/').removesuffix('-d'))}, sweep"
+    name = group.partition("/")[0]
+    return SOURCES[name].title if name in SOURCES else group
+
+
+def markdown(findings: list[Finding]) -> str:
+    """The ledger as a table."""
+    lines = [
+        "| | § | the paper says | it holds if | on | at | scale | measured [95% interval] | verdict | holds at α |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for f in findings:
+        told = f.measured.replace("|", "\\|")
+        lines.append(
+            f"| {f.claim.number} | {f.claim.section} | {f.claim.says} | {f.claim.reads.replace('|', chr(92) + '|')} | "
+            f"{data_label(f.group)} | {label(f.settings)} | {f.scale} | {told} | {MARKS[f.verdict]} {f.verdict} | "
+            f"{f.swept} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def regrets(results: Results, group: str) -> list[tuple[str, str, str, Estimate, Estimate, dict[str, Estimate]]]:
+    """Of every cell, setting and policy: final regret, clicks a step, and diversity over the last tenth."""
+    found = []
+    for (name, policy, settings), curve in results.curves.items():
+        if name.partition("/")[0] != group:
+            continue
+        late = max(1, len(curve.steps) // 10)
+        found.append(
+            (
+                name,
+                settings,
+                policy,
+                mean(curve.final, curve.split),
+                mean(curve.clicks[:, -1] / curve.n, curve.split),
+                {key: mean(values[:, -late:].mean(axis=1), curve.split) for key, values in curve.diversity.items()},
+            )
+        )
+    return sorted(found, key=lambda row: (cell(row[0]), row[1] or "~", figures.order(row[2])))
+
+
+def table_1(results: Results) -> list[tuple[int, float, Estimate, float, float]]:
+    """Of each K: the paper's ratio, ours, the share of people whose greedy list is optimal, and the least ratio."""
+    found = []
+    for name in results.experiments("approximation/"):
+        curve = results.curve(name, "Greedy", "")
+        if curve is not None:
+            K, shares = cell(name)[1], reached(curve)
+            exact = float(np.mean(shares >= 1.0 - 1e-12))
+            found.append((K, TABLE_1[K], mean(shares, curve.split), exact, float(shares.min())))
+    return found
+
+
+# The page.
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --soft: #667; --paper: #fff; --card: #f6f7f9; --line: #dde;
+  --good: #0a7d4f; --bad: #b3261e; --open: #8a6d00; --accent: #0072b2; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --soft: #9aa3ad; --paper: #14171a; --card: #1e2226;
+  --line: #333a41; --good: #4cc38a; --bad: #ff8a80; --open: #e6c35c; --accent: #6cb8e6; } }
+* { box-sizing: border-box; } body { margin: 0; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
+  background: var(--paper); }
+main { max-width: 1180px; margin: 0 auto; padding: 2rem 1.2rem 4rem; }
+h1 { font-size: 2rem; margin: 0 0 .3rem; } h2 { margin: 2.6rem 0 .6rem; font-size: 1.35rem; }
+p.lead { color: var(--soft); margin: 0 0 1.4rem; max-width: 48rem; }
+.tally { display: flex; gap: .8rem; flex-wrap: wrap; } .tally div { background: var(--card); border-radius: 12px;
+  padding: .8rem 1.2rem; min-width: 9rem; } .tally b { display: block; font-size: 1.9rem; line-height: 1.1; }
+.holds { color: var(--good); } .fails { color: var(--bad); } .open { color: var(--open); }
+nav { position: sticky; top: 0; background: var(--paper); border-bottom: 1px solid var(--line); padding: .5rem 0;
+  margin: 1.5rem 0 0; display: flex; gap: 1rem; flex-wrap: wrap; font-size: .9rem; z-index: 2; }
+a { color: var(--accent); text-decoration: none; } a:hover { text-decoration: underline; }
+.tabs { margin: .6rem 0 0; } .tabs > input { position: absolute; opacity: 0; }
+.tabs > label { display: inline-block; padding: .3rem .8rem; border-radius: 999px; cursor: pointer; font-size: .9rem;
+  color: var(--soft); border: 1px solid var(--line); margin: 0 .3rem .5rem 0; }
+.tabs > input:checked + label { background: var(--accent); border-color: var(--accent); color: var(--paper); }
+.tabs > input:focus-visible + label { outline: 3px solid var(--accent); outline-offset: 2px; }
+.tabs > figure { display: none; } figure { margin: 0; background: #fff; border: 1px solid var(--line);
+  border-radius: 12px; padding: .6rem; } figure img { width: 100%; display: block; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .87rem; }
+th, td { text-align: left; padding: .4rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
+td small { color: var(--soft); display: block; } details { margin: .8rem 0; } summary { cursor: pointer;
+  color: var(--accent); } .chip { white-space: nowrap; font-weight: 600; }
+code { background: var(--card); padding: .1rem .35rem; border-radius: 5px; font-size: .9em; }
+"""
+
+
+def _page(results: Results, findings: list[Finding], pictures: dict[str, list[tuple[str, Path]]]) -> str:
+    tally = Counter(finding.verdict for finding in findings)
+    missing = [claim.number for claim in CLAIMS if claim.number not in {f.claim.number for f in findings}]
+    groups = [group for group in GROUPS if results.experiments(f"{group}/")]
+    sections = "".join(_section(results, group, pictures.get(group, []), findings) for group in groups)
+    links = " ".join(f'<a href="#{group}">{escape(group)}</a>' for group in groups)
+    versions = ", ".join(sorted(results.rows["version"].unique().to_list()))
+    seeds = ", ".join(map(str, sorted(results.rows["seed"].unique().to_list())))
+    unmeasured = f"<p>Not measured here, for want of rows: {', '.join(missing)}.</p>" if missing else ""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>thali: the paper, reproduced</title><style>{_STYLE}</style></head><body><main>
+<h1>The paper, reproduced</h1>
+<p class="lead">Every table and figure of <em>Online Diverse Learning to Rank from Partial-Click Feedback</em>, and
+every sentence of it that can be true or false, measured by thali {escape(versions)} (seed {escape(seeds)}).
+Each verdict is computed from the rows beside this page; intervals are 95%, over people and random splits.</p>
+<div class="tally"><div class="holds"><b>{tally["holds"]}</b>hold</div>
+<div class="fails"><b>{tally["does not hold"]}</b>do not hold</div>
+<div class="open"><b>{tally["not decided"]}</b>not decided at this scale</div></div>
+<nav><a href="#ledger">ledger</a> {links}</nav>
+{sections}
+<section id="ledger"><h2>Ledger of claims</h2>
+<p>A claim about several cells holds if it holds in all of them, and does not if it fails in one by its whole
+interval. Each interval is a 95% one by itself, not jointly with the others of a claim, and over people and splits of
+the users selected, not over other users. The number shown is that of the cell nearest to another verdict; in
+brackets, in how many cells the verdict is the same. The practical α was chosen for CascadeLSB and is given to all
+linear policies; the last column lists at which α of a sweep over one cell the claim holds.</p>
+{_ledger(findings)}{unmeasured}</section>
+<section><h2>How this page was made</h2><p><code>thali reproduce</code> writes the rows and
+<code>thali report {escape(results.folder.name)}/</code> makes the figures and this page from them, with thali
+{__version__}. Bands and bars are 95% Student intervals over random splits of the users (over people, where there
+is one split). Regret is the expected loss of clicks against the greedy list under the true model, which is not always
+the best one: regret can be below 0.</p></section>
+</main></body></html>
+"""
+
+
+def _section(results: Results, group: str, pictures: list[tuple[str, Path]], findings: list[Finding]) -> str:
+    scales = ", ".join(sorted({results.scales[name] for name in results.experiments(f"{group}/")}))
+    mine = [f for f in findings if f.group.partition("/")[0] == group]
+    tally = Counter(f.verdict for f in mine)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.items()))
+    body = "".join(f"<p>{escape(m.paragraph())}</p>" for m in Matrix.every(results)) if group == "robustness" else ""
+    body += _tabs(group, pictures)
+    body += _approximation(results) if group == "approximation" else _numbers(results, group)
+    claims = (
+        f"<details><summary>{len(mine)} findings: {escape(said)}</summary>{_ledger(mine)}</details>" if mine else ""
+    )
+    return f'<section id="{group}"><h2>{escape(GROUPS[group])}</h2><p>{escape(scales)}.</p>{body}{claims}</section>'
+
+
+def _tabs(group: str, pictures: list[tuple[str, Path]]) -> str:
+    """Pictures behind tabs, without a script."""
+    if not pictures:
+        return ""
+    rules, tabs, shown = [], [], []
+    for at, (told, path) in enumerate(pictures):
+        key = f"{group}-{at}"
+        rules.append(f"#{key}:checked ~ .{key} {{ display: block; }}")
+        checked = " checked" if at == 0 else ""
+        tabs.append(f'<input type="radio" name="{group}" id="{key}"{checked}><label for="{key}">{escape(told)}</label>')
+        image = b64encode(path.read_bytes()).decode()
+        shown.append(
+            f'<figure class="{key}"><img alt="{escape(GROUPS[group])}: {escape(told)}" '
+            f'src="data:image/svg+xml;base64,{image}"></figure>'
+        )
+    return f'<style>{"".join(rules)}</style><div class="tabs">{"".join(tabs)}{"".join(shown)}</div>'
+
+
+def _approximation(results: Results) -> str:
+    rows = "".join(
+        f'<tr><td>{K}</td><td class="n">{paper:.4f}</td><td class="n">{found:.4f}</td><td class="n">{exact:.0%}</td>'
+        f'<td class="n">{least:.4f}</td></tr>'
+        for K, paper, found, exact, least in table_1(results)
+    )
+    return (
+        "<div class='scroll'><table><tr><th>K</th><th>the paper</th><th>measured, mean over people</th>"
+        f"<th>people with the very optimum</th><th>least</th></tr>{rows}</table></div>"
+    )
+
+
+def _numbers(results: Results, group: str) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(name.partition('/')[2])}</td><td>{escape(label(settings))}</td><td>{escape(policy)}</td>"
+        f'<td class="n">{regret:,.1f}</td><td class="n">{clicks:.4f}</td>'
+        + "".join(f'<td class="n">{diverse[key].value:.3f}</td>' for key in DIVERSITY)
+        + "</tr>"
+        for name, settings, policy, regret, clicks, diverse in regrets(results, group)
+    )
+    heads = "".join(f"<th>{escape(told)}</th>" for told in DIVERSITY.values())
+    return (
+        "<details><summary>in numbers</summary><div class='scroll'><table><tr><th>cell</th><th>at</th><th>policy</th>"
+        f"<th>final regret</th><th>clicks a step</th>{heads}</tr>{rows}</table></div></details>"
+    )
+
+
+def _ledger(findings: list[Finding]) -> str:
+    kind = {"holds": "holds", "does not hold": "fails", "not decided": "open"}
+    rows = "".join(
+        f"<tr><td>{f.claim.number}</td><td>{escape(f.claim.says)}<small>§ {escape(f.claim.section)}; holds if: "
+        f"{escape(f.claim.reads)}</small></td><td>{escape(data_label(f.group))}<small>{escape(label(f.settings))}"
+        f"</small><small>{escape(f.scale)}</small></td><td>{escape(f.measured)}</td>"
+        f'<td class="chip {kind[f.verdict]}">{MARKS[f.verdict]} {f.verdict}</td>'
+        f"<td>{escape(f.swept)}</td></tr>"
+        for f in findings
+    )
+    return (
+        "<div class='scroll'><table><tr><th></th><th>the paper says</th><th>on</th><th>measured [95% interval]</th>"
+        f"<th>verdict</th><th>holds at α</th></tr>{rows}</table></div>"
+    )

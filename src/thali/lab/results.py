@@ -1,0 +1,211 @@
+"""Stored rows, read back as curves: what claims, figures and report are made of."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thali.lab.runner import Store
+from thali.lab.settings import EXPERIMENTS, Experiment
+from thali.tools.types import Floats, Integers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: The columns of rows that say how diverse a list was, with their names for people.
+DIVERSITY = {
+    "topic_coverage": "topic coverage",
+    "intra_list_distance": "intra-list distance",
+    "topic_entropy": "topic entropy",
+    "err_ia": "ERR-IA",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One policy at one setting on the people of an experiment; arrays are (people, points) unless said."""
+
+    experiment: str
+    policy: str
+    settings: str
+    steps: Integers
+    """(points,)."""
+    people: tuple[tuple[int, str], ...]
+    """Split and name of each person."""
+    regret: Floats
+    clicks: Floats
+    best: Floats
+    """(people,): f of the list that regret is measured against."""
+    gamma: Floats
+    """(people,): Theorem 1's."""
+    lists: Any
+    """(people, points, K)."""
+    diversity: dict[str, Floats]
+
+    @cached_property
+    def split(self) -> Integers:
+        """(people,)."""
+        return np.array([split for split, _ in self.people])
+
+    @property
+    def n(self) -> int:
+        """The number of steps."""
+        return int(self.steps[-1])
+
+    @property
+    def final(self) -> Floats:
+        """Regret at the end (people,)."""
+        return np.asarray(self.regret[:, -1])
+
+    def of(self, people: set[tuple[int, str]]) -> Curve:
+        """Of these people only."""
+        if len(people) == len(self.people):
+            return self
+        keep = [at for at, person in enumerate(self.people) if person in people]
+        fields = {name: getattr(self, name)[keep] for name in ("regret", "clicks", "best", "gamma", "lists")}
+        diversity = {name: values[keep] for name, values in self.diversity.items()}
+        return replace(self, people=tuple(self.people[at] for at in keep), diversity=diversity, **fields)
+
+    def at(self, share: float) -> tuple[int, Floats]:
+        """The recorded step nearest this share of all, and regret there (people,)."""
+        point = int(np.argmin(np.abs(self.steps - share * self.n)))
+        return int(self.steps[point]), np.asarray(self.regret[:, point])
+
+
+class Results:
+    """All curves in a folder of results.
+
+    Of an experiment run at several scales, its own (the paper's) counts if it is there, else the largest.
+
+    only: just these experiments, at their own scale and with this seed.
+    """
+
+    def __init__(self, folder: Path, only: Sequence[Experiment] | None = None, *, seed: int | None = None) -> None:
+        import polars as pl
+
+        self.folder = folder
+        rows = Store(folder).rows()
+        if only is not None:
+            wanted = pl.DataFrame({"experiment": [e.name for e in only], "scale": [e.scale for e in only]})
+            rows = rows.join(wanted, on=["experiment", "scale"], how="semi").filter(pl.col("seed") == seed)
+        self.rows = _largest(rows)
+
+    @cached_property
+    def curves(self) -> dict[tuple[str, str, str], Curve]:
+        """By experiment, policy and settings."""
+        found = {}
+        for key, rows in self.rows.partition_by("experiment", "policy", "settings", as_dict=True).items():
+            found[key] = _curve(rows)
+        return found
+
+    @cached_property
+    def scales(self) -> dict[str, str]:
+        """The scale each experiment was run at."""
+        return dict(self.rows.select("experiment", "scale").unique().iter_rows())
+
+    @cached_property
+    def setups(self) -> dict[str, dict[str, float]]:
+        """What was noted of each data set when its experiments ran."""
+        return {path.stem: json.loads(path.read_text()) for path in sorted((self.folder / "setup").glob("*.json"))}
+
+    def experiments(self, prefix: str) -> list[str]:
+        """The names of those that begin so, by d, K and length."""
+        found = [name for name in self.scales if name.startswith(prefix)]
+        return sorted(found, key=lambda name: (cell(name), EXPERIMENTS[name].steps if name in EXPERIMENTS else 0, name))
+
+    def curve(self, experiment: str, policy: str, settings: str) -> Curve | None:
+        """The curve at these settings; a policy without any has one for all."""
+        return self.curves.get((experiment, policy, settings)) or self.curves.get((experiment, policy, ""))
+
+    def paired(self, experiment: str, policies: Sequence[str], settings: str) -> list[Curve]:
+        """The curves of these policies, on the people they have in common; none if one of them is missing."""
+        curves = [self.curve(experiment, policy, settings) for policy in policies]
+        known = [curve for curve in curves if curve is not None]
+        return self.common(known) if len(known) == len(policies) else []
+
+    @staticmethod
+    def common(curves: Sequence[Curve]) -> list[Curve]:
+        """The same curves on the people they have in common, in one order; none if there are none."""
+        shared = set.intersection(*(set(curve.people) for curve in curves))
+        return [curve.of(shared) for curve in curves] if shared else []
+
+    def settings(self, experiment: str) -> list[str]:
+        """The settings it was run at; numbers first, ascending, then theory."""
+        found = {settings for name, _, settings in self.curves if name == experiment and settings}
+        return sorted(found, key=lambda text: [float(part) if _number(part) else np.inf for part in _values(text)])
+
+    def policies(self, experiment: str) -> list[str]:
+        """The policies it was run with."""
+        return list(dict.fromkeys(policy for name, policy, _ in self.curves if name == experiment))
+
+
+def cell(name: str) -> tuple[int, int]:
+    """D and K in an experiment's name; 0 where it has none."""
+    d, K = re.search(r"d(\d+)", name), re.search(r"K(\d+)", name)
+    return int(d[1]) if d else 0, int(K[1]) if K else 0
+
+
+def _values(settings: str) -> list[str]:
+    return [part.partition("=")[2] for part in settings.split()]
+
+
+def _number(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
+
+
+def _largest(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of each experiment one scale, version and seed: its own scale first, then the newest and the largest."""
+    import polars as pl
+
+    own = pl.DataFrame(
+        {"experiment": list(EXPERIMENTS), "own": [e.scale for e in EXPERIMENTS.values()]},
+        schema={"experiment": pl.String, "own": pl.String},
+    )
+    keys = ["experiment", "scale", "version", "seed"]
+    sizes = (
+        rows.group_by(keys)
+        .agg(size=pl.col("step").max() * pl.struct("split", "user").n_unique())
+        .join(own, on="experiment", how="left")
+        .with_columns(own=pl.col("own").eq_missing(pl.col("scale")))
+    )
+    order = ["own", "version", "size", "scale", "seed"]
+    best = sizes.sort(order, descending=[True, True, True, False, False])
+    best = best.unique("experiment", keep="first", maintain_order=True)
+    return rows.join(best.select(keys), on=keys, how="semi", maintain_order="left")
+
+
+def _curve(rows: pl.DataFrame) -> Curve:
+    steps = rows["step"].unique().sort().to_numpy()
+    ordered = rows.sort("split", "user", "step")
+    points = len(steps)
+    first = ordered.unique(["split", "user"], keep="first", maintain_order=True)
+    people, K = first.height, len(ordered["list"][0])
+    if ordered.height != people * points or ordered.select("split", "user", "step").is_duplicated().any():
+        raise ValueError(
+            f"results must hold {first['experiment'][0]} at a scale once, but {first['policy'][0]} "
+            f"{first['settings'][0]} is there from other data too: keep them in different folders"
+        )
+
+    def matrix(column: str) -> Any:
+        return ordered[column].to_numpy().reshape(people, points)
+
+    return Curve(
+        first["experiment"][0],
+        first["policy"][0],
+        first["settings"][0],
+        steps,
+        tuple(zip(first["split"].to_list(), first["user"].to_list(), strict=True)),
+        matrix("regret"),
+        ordered["clicks"].cast(float).to_numpy().reshape(people, points),
+        first["best"].to_numpy(),
+        first["gamma"].to_numpy(),
+        ordered["list"].explode().to_numpy().reshape(people, points, K),
+        {name: matrix(name) for name in DIVERSITY},
+    )

@@ -1,0 +1,245 @@
+"""Every policy against every kind of person: the matrix of what it loses, of how diverse it is, and who is safest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from thali.datasets.estimation import Behaviour
+from thali.lab.figures import heatmaps
+from thali.lab.kinds import TOLD
+from thali.lab.results import Curve, Results
+from thali.lab.settings import KINDS, NOISE, PRACTICAL
+from thali.lab.sources import SOURCES
+from thali.lab.statistics import Estimate, mean
+from thali.tools.types import Floats, Integers
+
+#: The measure of diversity that is shown: it sees sets of topics alone, not what a model rewards.
+SHOWN = "intra_list_distance"
+#: Knows what nobody knows, so that it is not compared.
+CEILING = "Oracle"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A policy on people of one kind."""
+
+    regret: Estimate
+    """At the end."""
+    lost: Estimate
+    """The same over n·f of the best list: the share of its chance of a click that is lost."""
+    diversity: Estimate
+    """Intra-list distance over the last tenth."""
+    by_person: Floats
+    """Lost, (people,)."""
+    split: Integers
+
+    @property
+    def short(self) -> str:
+        """Regret ± half its interval."""
+        digits = 0 if abs(self.regret.value) >= 10.0 else 1
+        return f"{self.regret.value:,.{digits}f} ±{(self.regret.high - self.regret.low) / 2.0:,.{digits}f}"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Policies by kinds of people."""
+
+    source: str
+    scale: str
+    kinds: tuple[str, ...]
+    policies: tuple[str, ...]
+    cells: dict[tuple[str, str], Cell]
+
+    @classmethod
+    def of(cls, results: Results, source: str, policies: Collection[str] | None = None, cell: str = "") -> Matrix:
+        """From the rows on one data set; policies that lose least in their worst case come first, ties by name.
+
+        policies: those to compare; by default all that there are for every kind of person, on the same people. cell: of
+        the experiments' names, where d and K are not the usual ones.
+        """
+        found = cls._of(results, source, policies, cell)
+        if found is None:
+            raise ValueError(
+                f"results must hold rows of robustness/{source}{cell}-... at {PRACTICAL}, of a policy for every kind "
+                "of person there is, all on the same people for as many steps; they do not"
+            )
+        return found
+
+    @classmethod
+    def _of(cls, results: Results, source: str, policies: Collection[str] | None, cell: str) -> Matrix | None:
+        """The same; None if the rows make no matrix: too few policies or kinds, or none at this α."""
+        curves = {}
+        for kind in KINDS:
+            name = f"robustness/{source}{cell}-{kind}"
+            for policy in results.policies(name):
+                curve = results.curve(name, policy, str(PRACTICAL))
+                if curve is not None and (policies is None or policy in policies):
+                    curves[policy, kind] = curve
+        kinds = tuple(kind for kind in KINDS if any(kind == other for _, other in curves))
+        people = {curve.people for curve in curves.values()}
+        whole = {policy for policy, _ in curves if all((policy, kind) in curves for kind in kinds)}
+        if not whole or len(people) > 1 or len({curve.n for curve in curves.values()}) > 1:
+            return None
+        cells = {key: _cell(curve) for key, curve in curves.items() if key[0] in whole}
+        order = sorted(whole, key=lambda policy: (max(cells[policy, kind].lost.value for kind in kinds), policy))
+        scale = results.scales[f"robustness/{source}{cell}-{kinds[0]}"]
+        return cls(source, scale, kinds, tuple(order), cells)
+
+    @classmethod
+    def every(cls, results: Results) -> list[Matrix]:
+        """One for each data set, d and K of which there are rows that make one."""
+        found = []
+        for name in {name.removesuffix(f"-{KINDS[0]}") for name in results.scales if name.endswith(f"-{KINDS[0]}")}:
+            matched = re.fullmatch(r"robustness/(.+?)((?:-d\d+-K\d+)?)", name)
+            if matched and matched[1] in SOURCES:
+                found.append(cls._of(results, matched[1], None, matched[2]))
+        return sorted(filter(None, found), key=lambda matrix: (matrix.source, matrix.scale))
+
+    def worst(self, policy: str) -> tuple[str, Cell]:
+        """The kind of person on whom a policy loses the largest share, and that cell."""
+        return max(((kind, self.cells[policy, kind]) for kind in self.kinds), key=lambda entry: entry[1].lost.value)
+
+    def best_on(self, kind: str) -> list[str]:
+        """Of the policies compared, those that lose least on a kind of person: more than one if they lose the same."""
+        least = min(self.cells[policy, kind].lost.value for policy in self.compared)
+        return [policy for policy in self.compared if self.cells[policy, kind].lost.value == least]
+
+    @property
+    def compared(self) -> list[str]:
+        """All policies but the one that knows what nobody knows."""
+        return [policy for policy in self.policies if policy != CEILING]
+
+    def paragraph(self) -> str:
+        """Which policy is safest, in words, from the numbers alone."""
+        told = []
+        if len(self.compared) > 1:
+            told += self._safest()
+        elif self.compared:
+            (only,) = self.compared
+            kind, cell = self.worst(only)
+            told.append(f"{only} loses at most {_told(cell)} of the best list's chance of a click ({kind} people).")
+        if CEILING in self.policies:
+            kind, cell = self.worst(CEILING)
+            told.append(
+                f"Knowing every person's taste, but neither their weights nor their kind, loses {_told(cell)} at "
+                f"most ({kind})."
+            )
+        return " ".join(told)
+
+    def _safest(self) -> list[str]:
+        """The sentences on who is safest, where there are several."""
+        safest, *others = self.compared
+        kind, cell = self.worst(safest)
+        like = [other for other in others if self.worst(other)[1].lost.value == cell.lost.value]
+        alike = f" ({_listed(like)} as much)" if like else ""
+        told = [
+            f"{safest} is the safest of the {len(self.compared)} policies compared{alike}: whatever the kind of "
+            f"person, it loses at most {_told(cell)} of the best list's chance of a click, on {kind} people."
+        ]
+        best = {k: self.best_on(k) for k in self.kinds}
+        wins = [k for k, winners in best.items() if safest in winners]
+        told.append(f"None of them loses less on {_listed(wins)}." if wins else "It is not the best on any one kind.")
+        elsewhere = [
+            f"{winners[0]} on {k} ({self.cells[winners[0], k].lost.value:.1%} against "
+            f"{self.cells[safest, k].lost.value:.1%})"
+            for k, winners in best.items()
+            if k not in wins
+        ]
+        if elsewhere:
+            told.append(f"Better elsewhere: {_listed(elsewhere)}.")
+        apart = [other for other in others if other not in like]
+        if apart:
+            rival, other = self.worst(apart[0])
+            gap = mean(other.by_person - cell.by_person, cell.split)
+            chance = "which is more than chance" if gap.low > 0.0 else "which may be chance"
+            told.append(
+                f"Next is {apart[0]}, which loses {_told(other)} in its worst case ({rival}): {100 * gap.value:.1f} "
+                f"percentage points [{100 * gap.low:.1f}, {100 * gap.high:.1f}] more, {chance}."
+            )
+            told.append(f"The largest loss is that of {apart[-1]}: {self.worst(apart[-1])[1].lost.value:.0%}.")
+        return told
+
+    def markdown(self) -> str:
+        """Both matrices as tables, and the paragraph."""
+        heads = "| policy | " + " | ".join(self.kinds) + " | worst |\n"
+        rule = "| --- |" + " ---: |" * (len(self.kinds) + 1) + "\n"
+        regret, diverse = [], []
+        for policy in self.policies:
+            cells = [self.cells[policy, kind] for kind in self.kinds]
+            regret.append(
+                f"| {policy} | "
+                + " | ".join(f"{_number(c.regret)}" for c in cells)
+                + f" | {self.worst(policy)[1].lost.value:.1%} |"
+            )
+            diverse.append(f"| {policy} | " + " | ".join(f"{c.diversity.value:.3f}" for c in cells) + " |")
+        return (
+            f"{self.paragraph()}\n\n"
+            f"Final regret [95% interval] against each kind's own best greedy list, {self.scale}. Worst: the largest "
+            "share of the best list's chance of a click that is lost on any kind; policies are in this order.\n\n"
+            f"{heads}{rule}" + "\n".join(regret) + "\n\n"
+            "Diversity of the lists, intra-list distance over the last tenth:\n\n"
+            f"{heads.replace(' worst |', '')}{rule.replace(' ---: |', '', 1)}" + "\n".join(diverse) + "\n"
+        )
+
+    def draw(self, folder: Path) -> Path:
+        """The matrices as a picture; its path."""
+        cells = [[self.cells[policy, kind] for kind in self.kinds] for policy in self.policies]
+        regret, diverse = (
+            np.array([[getattr(cell, name).value for cell in row] for row in cells]) for name in ("regret", "diversity")
+        )
+        return heatmaps(
+            [
+                ("Final regret ± half its 95% interval", regret, [[c.short for c in row] for row in cells], "log"),
+                (
+                    "Diversity: intra-list distance",
+                    diverse,
+                    [[f"{c.diversity.value:.2f}" for c in row] for row in cells],
+                    "linear",
+                ),
+            ],
+            rows=self.policies,
+            columns=self.kinds,
+            title=f"Every policy against every kind of person: {SOURCES[self.source].title}, {self.scale}",
+            folder=folder,
+            name=f"robustness-{self.source}",
+        )
+
+    def told(self, rates: Behaviour) -> list[str]:
+        """What the kinds are, with the rates of the data set, a line each."""
+        used = {**asdict(rates), **dict(NOISE)}
+        numbers = {
+            "dependent-click": f"{used['going_on']:.2f}",
+            "dynamic-bayesian": f"satisfied {used['satisfaction']:.2f}, go on {used['perseverance']:.2f}",
+            "position-based": ", ".join(f"{share:.2g}" for share in used["examined"]),
+            "noisy-cascade": f"pass over {used['skip']:g}, by accident {used['extra']:g}",
+        }
+        return [f"{kind}: {TOLD[kind]}" + (f" ({numbers[kind]})" if kind in numbers else "") for kind in self.kinds]
+
+
+def _cell(curve: Curve) -> Cell:
+    late = max(1, len(curve.steps) // 10)
+    by_person = curve.final / (curve.best * curve.n)
+    return Cell(
+        mean(curve.final, curve.split),
+        mean(by_person, curve.split),
+        mean(curve.diversity[SHOWN][:, -late:].mean(axis=1), curve.split),
+        by_person,
+        curve.split,
+    )
+
+
+def _told(cell: Cell) -> str:
+    return f"{cell.lost:.1%}" if cell.lost.value > 0.0 else "nothing"
+
+
+def _number(found: Estimate) -> str:
+    return f"{found:,.0f}" if abs(found.value) >= 10.0 else f"{found:,.1f}"
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,157 @@
+"""Tasks → rows on disk: over processes of one machine, or over many machines on Dask, through one executor."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thali.lab.problems import Problem
+from thali.lab.settings import Experiment
+from thali.lab.sources import SOURCES, problem, setup
+from thali.lab.tasks import Task, perform, tasks_of
+from thali.tools.files import atomic_path
+from thali.tools.processes import end
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Store:
+    """A folder of Parquet files, one a task, written whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, name: str) -> bool:
+        """Whether the rows of this name are here."""
+        return (self.folder / "rows" / name).exists()
+
+    def put(self, name: str, rows: pl.DataFrame) -> None:
+        """Keep rows under this name."""
+        path = self.folder / "rows" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as part:
+            rows.write_parquet(part)
+
+    def note(self, source: str, setup: dict[str, float]) -> None:
+        """Keep what is known of a data set."""
+        path = self.folder / "setup" / f"{source}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(setup, indent=1) + "\n")
+
+    def rows(self) -> pl.DataFrame:
+        """All rows, in an order that does not depend on who made them when."""
+        import polars as pl
+
+        files = sorted((self.folder / "rows").glob("*/*/*.parquet"))
+        if not files:
+            raise FileNotFoundError(f"{self.folder} must hold rows of experiments (rows/*/*/*.parquet); there are none")
+        return pl.concat([pl.read_parquet(file) for file in files]).sort(
+            "experiment", "scale", "policy", "settings", "seed", "split", "user", "step"
+        )
+
+
+def run(
+    experiments: Sequence[Experiment],
+    store: Store,
+    executor: Executor,
+    *,
+    seed: int = 0,
+    data: str | None = None,
+    progress: Callable[[float, float, str], None] | None = None,
+) -> None:
+    """Perform every task whose rows are not in the store yet; the rows are the same whatever executor it is.
+
+    progress: called with what is done, out of how much, and what was done last.
+    """
+    for source in dict.fromkeys(experiment.source for experiment in experiments):
+        if source in SOURCES:
+            store.note(source, setup(source, data))
+    waiting: list[tuple[Task, Problem, str]] = []
+    total = done = 0.0
+    for experiment in experiments:
+        build = lru_cache(maxsize=None)(lambda split, e=experiment: problem(e, split, seed=seed, data=data))
+        for task in tasks_of(experiment, seed=seed):
+            of_task = build(task.split)
+            name = task.name(of_task)
+            total += task.cost
+            if store.has(name):
+                done += task.cost
+            else:
+                waiting.append((task, of_task, name))
+    report = progress or (lambda done, total, name: None)
+    report(done, total, "")
+    futures: dict[Future[Any], tuple[Task, str]] = {}
+    try:
+        # Long tasks first, so that no worker is left alone with one at the end.
+        for task, of_task, name in sorted(waiting, key=lambda entry: -entry[0].cost):
+            futures[executor.submit(perform, task, of_task)] = (task, name)
+        for future in as_completed(futures):
+            task, name = futures.pop(future)
+            store.put(name, future.result())
+            done += task.cost
+            report(done, total, f"{task.experiment.name} {task.policy}")
+    except BrokenProcessPool as error:
+        raise RuntimeError("a worker process died (out of memory?); what was finished is kept: run again") from error
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+@contextmanager
+def processes(workers: int | None = None) -> Iterator[Executor]:
+    """An executor over so many processes of this machine; as many as it has cores by default.
+
+    Leaving it by Ctrl-C ends the processes at once: what they were at is lost, what was finished is stored.
+    """
+    count = workers or os.cpu_count() or 1
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_quiet)
+    try:
+        yield pool
+    except BaseException:
+        end(pool)
+        raise
+    pool.shutdown()
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Executor]:
+    """An executor over the workers of a Dask cluster, by its scheduler's address; each must have this thali."""
+    from distributed import Client, KilledWorker
+
+    try:
+        client = Client(address, timeout="20s")
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"cluster must be the address of a Dask scheduler, such as tcp://host:8786, got {address!r}: {error}"
+        ) from error
+    try:
+        versions = set(client.run(_version).values())
+        if versions - {_version()}:
+            raise RuntimeError(f"the cluster's workers must have thali {_version()}, got {', '.join(sorted(versions))}")
+        with client.get_executor(pure=False) as executor:
+            yield executor
+    except KilledWorker as error:
+        raise RuntimeError(f"workers died over and over: {error}; what was finished is kept: run again") from error
+    finally:
+        client.close()
+
+
+def _version() -> str:
+    from thali import __version__
+
+    return __version__
+
+
+def _quiet() -> None:
+    """Ctrl-C is for the parent, which ends us."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,201 @@
+"""Where an experiment's people and items come from: the paper's set-up on each data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from thali import datasets
+from thali.catalog.catalog import Catalog
+from thali.datasets.estimation import Behaviour, behaviour, preferences
+from thali.datasets.interactions import Interactions
+from thali.lab.kinds import PEOPLE, drifting
+from thali.lab.problems import Problem, generated, single_items, synthetic
+from thali.lab.settings import EXPERIMENTS, KINDS, Experiment
+from thali.people import ClickModel, DiverseCascade
+from thali.tools.randomness import stream
+from thali.tools.types import Floats
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set, and what of it the paper takes: 1000 users and 1000 items, attraction from a value on."""
+
+    title: str
+    load: Callable[[str | Path | None], Interactions]
+    at_least: float
+    by: Literal["count", "value"] = "count"
+
+
+#: The loaders behind the experiments on real data.
+SOURCES: dict[str, Source] = {
+    "movielens": Source("MovieLens 1M", datasets.movielens_1m, 5),
+    "songs": Source("Taste Profile", datasets.taste_profile, 5, "value"),
+    "songs-tagtraum": Source("Taste Profile, genres", partial(datasets.taste_profile, topics="tagtraum"), 5, "value"),
+    "songs-hetrec": Source("HetRec Last.fm", datasets.hetrec_lastfm, 5, "value"),
+    "yelp": Source("Yelp", datasets.yelp, 4),
+    "yelp-core40": Source("Yelp, 40-core", datasets.yelp_core40, 4),
+    "yelp-hin": Source("Yelp, sparser", datasets.yelp_hin, 4),
+}
+
+
+#: The number of the paper's example among the films of MovieLens.
+STAR_WARS = 260
+
+
+def check_source(name: str) -> str:
+    """The name of a data set; an error if it is none."""
+    if name not in SOURCES:
+        raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {name!r}")
+    return name
+
+
+@cache
+def active(source: str, data: str | None) -> Interactions:
+    """The 1000 most active users and items of a source, all that happened between them, all topics."""
+    entry = SOURCES[source]
+    return entry.load(data).most_active(users=1000, items=1000, by=entry.by)
+
+
+@cache
+def selected(source: str, data: str | None) -> Interactions:
+    """The same, attractive pairs only."""
+    return active(source, data).attracted(SOURCES[source].at_least)
+
+
+@cache
+def fitted(source: str, data: str | None, d: int, K: int) -> Behaviour:
+    """How people of a source behave beside what attracts them, by its own rates; of made-up problems, a guess."""
+    if source not in SOURCES:
+        return _guess(K)
+    return behaviour(active(source, data).top_topics(d), at_least=SOURCES[source].at_least, K=K)
+
+
+def _guess(K: int) -> Behaviour:
+    depth = np.array([0.9**k for k in range(K)])
+    return Behaviour(0.5, 0.9, 0.5, depth, extra=0.05, skip=0.3, intercept=0.05, slope=0.65)
+
+
+def problem(experiment: Experiment, split: int, *, seed: int, data: str | None = None) -> Problem:
+    """The people of one split, with the learner's catalog.
+
+    Everything follows from the experiment, the split and the seed; the people drawn are the same for every K, and for
+    every d as far as they have a θ* in those topics.
+    """
+    users = shares(experiment)[split]
+    if experiment.source in SOURCES:
+        catalog, weights, theta, after, names = _drawn(experiment, split, users, seed, data)
+    else:
+        made = _made_up(experiment, split, users, seed)
+        catalog, weights, theta, names = made.catalog, made.weights, made.theta, None
+        after = np.roll(theta, 1, axis=1)
+    make, rates, told = PEOPLE[experiment.clicks], _guess(experiment.K), ""
+    if experiment.clicks != KINDS[0]:
+        given: dict[str, Any] = dict(experiment.rates)
+        rates = replace(fitted(experiment.source, data, experiment.d, experiment.K), **given)
+        told = repr({**asdict(rates), "examined": rates.examined.tolist()})
+    model: ClickModel = make(weights, theta, rates)
+    if experiment.drift:
+        model = drifting(experiment.drift, make(weights, theta, rates), make(weights, after, rates), experiment.steps)
+        told += sha256(theta.tobytes() + after.tobytes()).hexdigest()
+    return Problem(experiment.name, catalog, model, experiment.K, names, told)
+
+
+def _made_up(experiment: Experiment, split: int, users: int, seed: int) -> Problem:
+    """People who are not of a data set."""
+    if experiment.source == "synthetic":
+        return synthetic(users)
+    if experiment.source == "single-items":
+        return single_items(experiment.K, users, experiment.d)
+    draw = int(stream(seed, "generated", split).integers(2**31))
+    return generated(200, experiment.d, experiment.K, top=0.2, users=users, seed=draw)
+
+
+def _drawn(
+    experiment: Experiment, split: int, users: int, seed: int, data: str | None
+) -> tuple[Catalog, Catalog, Floats, Floats, tuple[str, ...]]:
+    """The learner's weights, the people's, their tastes, others' tastes into which theirs may change, and names."""
+    chosen = selected(experiment.source, data).top_topics(experiment.d)
+    train, test = chosen.split_users(int(stream(seed, "splits", split).integers(2**31)))
+    if experiment.people == "train":
+        train, test = train.split_users(int(stream(seed, "quarters", split).integers(2**31)))
+    theta = preferences(test)
+    order = stream(seed, "people", split).permutation(len(test.users))
+    known = [int(at) for at in order if theta[at].sum() > 0.0]
+    if len(known) < users:
+        raise ValueError(
+            f"users of {experiment.name} must be at most the {len(known)} of a split who have a θ*, got {users}"
+        )
+    drawn, others = known[:users], known[-users:]
+    names = tuple(str(test.users[at]) for at in drawn)
+    return Catalog.estimate(train), Catalog.estimate(test), theta[drawn], theta[others], names
+
+
+#: What runs instead of a data set that is not there.
+STAND_INS = {"songs": ("songs-hetrec",), "yelp": ("yelp-core40", "yelp-hin")}
+
+
+def available(experiments: list[Experiment], data: str | None) -> tuple[list[Experiment], list[str]]:
+    """The experiments whose data can be had, stand-ins in the place of those that cannot; and why not, in sentences."""
+    why: dict[str, str | None] = {}
+
+    def has(source: str) -> bool:
+        if source not in why:
+            try:
+                why[source] = None
+                if source in SOURCES:
+                    selected(source, data)
+            except OSError as error:
+                why[source] = f"{source} ({error})"
+        return why[source] is None
+
+    kept: list[Experiment] = []
+    for experiment in experiments:
+        if has(experiment.source):
+            kept.append(experiment)
+        else:
+            stand_ins = [name for name in STAND_INS.get(experiment.group, ()) if has(name)]
+            kept += [other for other in EXPERIMENTS.values() if other.group in stand_ins]
+    return list(dict.fromkeys(kept)), [reason for reason in why.values() if reason is not None]
+
+
+def setup(source: str, data: str | None) -> dict[str, float]:
+    """What the paper says of a data set as selected, in numbers, at d=10 topics (or all, if fewer).
+
+    density: the share of attractive pairs; median_weight: of w̄ above 0; gain_share: on the best lists of 4, what items
+    add where they stand, ⟨Δ(a|S), θ*⟩, over what they would add alone; star_wars: the w̄ of the paper's example, of
+    MovieLens only.
+    """
+    chosen = selected(source, data)
+    few = chosen.top_topics(min(10, len(chosen.topics)))
+    catalog, theta = Catalog.estimate(few), preferences(few)
+    model = DiverseCascade(catalog, theta[theta.sum(axis=1) > 0.0])
+    lists = model.best_lists(4)
+    alone = np.einsum("ukd,ud->uk", catalog.item_gains(lists), model.theta)
+    films = (
+        {}
+        if STAR_WARS not in catalog.items or "Sci-Fi" not in few.topics
+        else {"star_wars": float(catalog.dense[catalog.item(STAR_WARS), catalog.topic_index("Sci-Fi")])}
+    )
+    return {
+        "users": len(chosen.users),
+        "items": len(chosen.items),
+        "topics": len(chosen.topics),
+        "pairs": len(chosen),
+        "density": chosen.density,
+        "median_weight": float(np.median(catalog.csr.data)),
+        "gain_share": float(model.attraction(lists).sum() / alone.sum()),
+        **films,
+    }
+
+
+def shares(experiment: Experiment) -> list[int]:
+    """How many people each split has: as even as can be."""
+    parts = np.array_split(np.arange(experiment.users), experiment.splits)
+    return [len(part) for part in parts if len(part)]

@@ -1,0 +1,99 @@
+"""Means, ratios and growth, each with its 95% interval over people and over splits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite, log, nan, sqrt
+from typing import Any
+
+import numpy as np
+
+from thali.tools.types import Floats
+
+#: The share of intervals that hold the truth.
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval; without one (nan) where there was a single person."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def exact(cls, value: float) -> Estimate:
+        """A value that is known, not estimated."""
+        return cls(value, value, value)
+
+    def __format__(self, spec: str) -> str:
+        if self.low == self.high:
+            return format(self.value, spec)
+        return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+
+
+#: No number at all.
+UNKNOWN = Estimate(nan, nan, nan)
+
+
+def mean(values: Any, splits: Any) -> Estimate:
+    """The mean over people (people,), with splits (people,) saying which split each was drawn in.
+
+    Each split is an independent draw of halves, of weights and of people, so the spread of the splits' means holds all
+    three: a Student interval over them. Of a single split, over its people.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    return _student(float(values.mean()), _units(values, splits))
+
+
+def ratio(above: Any, below: Any, splits: Any) -> Estimate:
+    """mean(above)/mean(below), paired person by person (delta method), with the same unit as :func:`mean`."""
+    above, below = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
+    base = float(below.mean())
+    if base <= 0.0:
+        return Estimate(nan if above.mean() == 0.0 else inf, nan, nan)
+    value = float(above.mean()) / base
+    return _student(value, value + _units((above - value * below) / base, splits))
+
+
+def growth(later: Any, earlier: Any, splits: Any, factor: float, *, nothing: float = 0.0) -> Estimate:
+    """The exponent p, where something that grows like n^p is later after a time longer by factor, earlier before it.
+
+    A later value of at most nothing has stopped growing: -∞.
+    """
+    if np.mean(later) <= nothing:
+        return Estimate.exact(-inf)
+    if np.mean(earlier) <= 0.0:
+        return UNKNOWN
+    found = ratio(later, earlier, splits)
+    low, high = (log(bound) / log(factor) if bound > 0.0 else -inf for bound in (found.low, found.high))
+    return Estimate(log(found.value) / log(factor), low, high)
+
+
+def share(there: Any) -> Estimate:
+    """The share of people of whom something is true, with its exact (Clopper and Pearson 1934) interval."""
+    from scipy.special import betaincinv
+
+    there = np.asarray(there, dtype=bool)
+    n, k, tail = len(there), int(there.sum()), (1.0 - LEVEL) / 2.0
+    low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0
+    high = float(betaincinv(k + 1, n - k, 1.0 - tail)) if k < n else 1.0
+    return Estimate(k / n, low, high)
+
+
+def _units(values: Floats, splits: Any) -> Floats:
+    """The independent units: means of splits, or the values themselves where there is one split."""
+    splits = np.asarray(splits)
+    names = np.unique(splits)
+    return values if len(names) == 1 else np.array([values[splits == name].mean() for name in names])
+
+
+def _student(value: float, units: Floats) -> Estimate:
+    from scipy.special import stdtrit
+
+    count = len(units)
+    if count < 2 or not isfinite(value):
+        return Estimate(value, nan, nan)
+    half = float(stdtrit(count - 1, (1.0 + LEVEL) / 2.0)) * float(np.std(units, ddof=1)) / sqrt(count)
+    return Estimate(value, value - half, value + half)

@@ -1,0 +1,179 @@
+"""The unit of work: one policy at one setting on the people of one split. A task is a pure function to rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thali import theory
+from thali.catalog.catalog import Catalog
+from thali.lab.compare import policies_for
+from thali.lab.problems import Problem
+from thali.lab.settings import KINDS, Experiment, Setting
+from thali.lab.simulate import simulate
+from thali.lab.sources import shares
+from thali.lists import diversity, greedy_lists, optimal_list
+from thali.people import DiverseCascade
+from thali.policies import class_of, optimistic
+from thali.tools.randomness import stream
+from thali.tools.types import Floats, Integers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Steps recorded of each run.
+POINTS = 100
+#: Items of the approximation experiment.
+FEW_ITEMS = 100
+#: The name under which known preferences and greedy lists stand among the policies of the approximation experiment.
+GREEDY = "Greedy"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to run; with its problem, everything that the rows depend on."""
+
+    experiment: Experiment
+    policy: str
+    setting: Setting | None
+    split: int
+    seed: int
+
+    @property
+    def settings(self) -> str:
+        """For the rows: empty for a policy without any."""
+        return "" if self.setting is None else str(self.setting)
+
+    @property
+    def interactions(self) -> int:
+        """How many lists are shown."""
+        return shares(self.experiment)[self.split] * self.experiment.steps
+
+    @property
+    def cost(self) -> float:
+        """Roughly how long it takes, to weigh progress."""
+        return self.interactions * (5.0 + 0.008 * self.experiment.K * self.experiment.d**2)
+
+    def name(self, problem: Problem) -> str:
+        """A file name that depends on all that the rows depend on."""
+        from thali import __version__
+
+        e = self.experiment
+        told: tuple[object, ...] = (e.name, e.source, e.people, e.d, e.K, e.steps, e.users, e.splits)
+        if e.clicks != KINDS[0] or e.drift:
+            told = (*told, e.clicks, e.drift, problem.told)
+        asked = repr((told, self.policy, self.settings, self.split, self.seed, POINTS, __version__))
+        digest = sha256(asked.encode())
+        for part in (problem.catalog, problem.weights):
+            for array in (part.csr.indptr, part.csr.indices, part.csr.data):
+                digest.update(array.tobytes())
+        digest.update(problem.theta.tobytes())
+        label = "-".join(filter(None, (self.policy, self.settings.replace(" ", "-"), f"split{self.split}")))
+        return f"{e.name}/{label}-{digest.hexdigest()[:12]}.parquet"
+
+
+def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
+    """All tasks of an experiment; a policy without α and σ once, whatever the settings."""
+    found = []
+    for policy in experiment.policies:
+        if policy != GREEDY:
+            class_of(policy)
+        if (policy == GREEDY) != (experiment.group == "approximation"):
+            raise ValueError(f"policies of {experiment.name} must be those it has, got {policy!r}")
+        with_alpha = policy != GREEDY and optimistic(policy)
+        settings: tuple[Setting | None, ...] = experiment.settings if with_alpha else (None,)
+        for setting in settings:
+            found += [Task(experiment, policy, setting, split, seed) for split in range(len(shares(experiment)))]
+    return found
+
+
+def perform(task: Task, problem: Problem) -> pl.DataFrame:
+    """The rows of a task: one for each person and recorded step."""
+    if task.policy == GREEDY:
+        return _approximation(task, problem)
+    given = {}
+    if task.setting is not None:
+        given = {"alpha": task.setting.alpha, "sigma": task.setting.sigma, "horizon": task.experiment.steps}
+    policy = policies_for(problem, [task.policy], **given)[task.policy]
+    people = _people(task)
+    run = simulate(policy, problem.model, task.experiment.steps, task.seed, points=POINTS, people=people)
+    known = (problem.weights, problem.theta_at(run.steps - 1))
+    return _rows(task, known, _names(task, problem), run.steps, run.lists, run.regret, run.clicks, run.best)
+
+
+def _approximation(task: Task, problem: Problem) -> pl.DataFrame:
+    """Table 1: what greedy lists lose against the exact optimum, on some random items; the regret of a single step."""
+    known = problem.weights
+    items = np.sort(stream(task.seed, "items", task.split).choice(known.L, FEW_ITEMS, replace=False))
+    few = type(known)(known.csr[items], [known.items[e] for e in items], known.topics)
+    model = DiverseCascade(few, problem.theta)
+    found = greedy_lists(few, model.theta, problem.K)
+    best = np.array([optimal_list(few, theta, problem.K) for theta in model.theta])
+    optimum = model.click_probability(best)
+    lost = (optimum - model.click_probability(found))[:, None]
+    one = np.array([1])
+    drawn = np.full(lost.shape, -1)
+    return _rows(task, (few, model.theta[:, None]), _names(task, problem), one, found[:, None], lost, drawn, optimum)
+
+
+def _rows(
+    task: Task,
+    known: tuple[Catalog, Floats],
+    names: list[str],
+    steps: Integers,
+    lists: Integers,
+    regret: Floats,
+    clicks: Integers,
+    best: Floats,
+) -> pl.DataFrame:
+    """Rows from what was recorded: lists (users, points, K), regret and clicks (users, points), best (users,).
+
+    known: the weights by which people click and their preferences at each of the points (users, points, d), for how
+    diverse a list is.
+    """
+    import polars as pl
+
+    from thali import __version__
+
+    catalog, theta = known
+    users, points, K = lists.shape
+    flat = lists.reshape(-1, K)
+    e = task.experiment
+    gamma = [theory.approximation_ratio(K, float(c)) for c in theory.largest_click_probability(catalog, theta[:, -1])]
+    columns: dict[str, Any] = {
+        "experiment": [e.name] * (users * points),
+        "scale": [e.scale] * (users * points),
+        "policy": [task.policy] * (users * points),
+        "settings": [task.settings] * (users * points),
+        "split": np.full(users * points, task.split, dtype=np.int16),
+        "user": np.repeat(names, points),
+        "step": np.tile(steps, users),
+        "regret": regret.ravel(),
+        "clicks": clicks.ravel(),
+        "list": pl.Series(flat.astype(np.int32), dtype=pl.Array(pl.Int32, K)).cast(pl.List(pl.Int32)),
+        "best": np.repeat(best, points),
+        "gamma": np.repeat(gamma, points),
+        "topic_coverage": diversity.topic_coverage(catalog, flat),
+        "intra_list_distance": diversity.intra_list_distance(catalog, flat),
+        "topic_entropy": diversity.topic_entropy(catalog, flat),
+        "err_ia": diversity.err_ia(catalog, flat, theta.reshape(users * points, -1)),
+        "version": [__version__] * (users * points),
+        "seed": np.full(users * points, task.seed),
+    }
+    frame = pl.DataFrame(columns)
+    # Clicks are not drawn where preferences are known.
+    return frame.with_columns(pl.when(pl.col("clicks") >= 0).then("clicks"))
+
+
+def _people(task: Task) -> range:
+    """The numbers of this split's people among all of the experiment's, from which their luck follows."""
+    sizes = shares(task.experiment)
+    first = sum(sizes[: task.split])
+    return range(first, first + sizes[task.split])
+
+
+def _names(task: Task, problem: Problem) -> list[str]:
+    return list(problem.people) if problem.people is not None else [str(number) for number in _people(task)]

@@ -1,0 +1,130 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from thali.lab.claims import Finding
+from thali.lab.compare import Summary
+from thali.lab.report import MARKS, data_label, label, regrets
+from thali.lab.results import DIVERSITY, Results
+from thali.lab.robustness import Matrix
+from thali.lab.settings import EXPERIMENTS, PAPER, Experiment
+from thali.lab.statistics import mean
+from thali.policies import POLICIES
+
+
+def _described(name: str) -> tuple[str, ...]:
+    """An experiment as a row of a table: name, data set, d, K, steps, people in splits, policies, α."""
+    e = EXPERIMENTS[name]
+    every = {PAPER: "the paper's", tuple(POLICIES): "all"}
+    policies = every.get(e.policies, e.policies[0] if len(e.policies) == 1 else f"{len(e.policies)}")
+    alphas = dict.fromkeys(s.alpha if isinstance(s.alpha, str) else f"{s.alpha:g}" for s in e.settings)
+    people = f"{e.users} in {e.splits}"
+    return e.name, data_label(e.source), str(e.d), str(e.K), f"{e.steps:,}", people, policies, " ".join(alphas)
+
+
+def experiments_table() -> Table:
+    """What experiments there are."""
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    rows = [_described(name) for name in EXPERIMENTS]
+    for at, name in enumerate(("name", "data set", "d", "K", "steps", "people", "policies", "α")):
+        whole = name not in ("data set", "policies")  # those may fold where the terminal is narrow
+        width = max(len(row[at]) for row in rows) if whole else 6
+        table.add_column(name, justify="right" if name in ("d", "K", "steps") else "left", min_width=width)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def demo_table(rows: list[Summary]) -> Table:
+    """Summaries as a table."""
+    table = Table(
+        caption="± one standard error over seeds. Slope: regret a step in the last tenth. Ends on: the most frequent "
+        "last list and its share of seeds. Best list: share of seeds whose last list loses nothing."
+    )
+    table.add_column("policy")
+    for name in ("final regret", "slope", "ends on", "best list"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        several = row.regret_error == row.regret_error  # not of a single seed
+        items, share = row.ends_on
+        table.add_row(
+            row.policy,
+            f"{row.regret:.1f}" + (f" ± {row.regret_error:.1f}" if several else ""),
+            f"{row.slope:.5f}" + (f" ± {row.slope_error:.5f}" if several else ""),
+            f"{', '.join(map(str, items))} ({share:.0%})",
+            f"{row.on_best:.0%}",
+        )
+    return table
+
+
+def ledger_table(findings: Sequence[Finding]) -> Table:
+    """The ledger as a table."""
+    colours = {"holds": "green", "does not hold": "red", "not decided": "yellow"}
+    table = Table(title="What the paper says, measured", show_lines=False)
+    for name in ("", "the paper says", "on", "at", "measured [95% interval]", "verdict"):
+        table.add_column(name)
+    table.caption = "; ".join(dict.fromkeys(f"{data_label(f.group)}: {f.scale}" for f in findings if f.scale))
+    for f in findings:
+        verdict = f"[{colours[f.verdict]}]{MARKS[f.verdict]} {f.verdict}[/]"
+        told = f.measured.replace("[", r"\[")
+        table.add_row(f.claim.number, f.claim.says, data_label(f.group), label(f.settings), told, verdict)
+    return table
+
+
+def outcomes_table(results: Results, names: Sequence[str]) -> Table:
+    """Final regret, clicks and diversity as a table."""
+    title = "; ".join(f"{name}: {results.scales[name]}" for name in names)
+    table = Table(title=title, box=None, padding=(0, 1, 0, 0))
+    for heading in ("policy", "at", "final regret [95%]", "clicks a step", *DIVERSITY.values()):
+        longest = max((len(policy) for name in names for policy in results.policies(name)), default=0)
+        whole = longest if heading == "policy" else 8 if heading == "final regret [95%]" else None
+        table.add_column(heading, justify="left" if heading in ("policy", "at") else "right", min_width=whole)
+    for group in dict.fromkeys(name.partition("/")[0] for name in names):
+        for name, settings, policy, regret, clicks, diverse in regrets(results, group):
+            if name in names:
+                numbers = [f"{regret:,.1f}".replace("[", r"\["), f"{clicks.value:.4f}"]
+                table.add_row(policy, label(settings), *numbers, *(f"{diverse[key].value:.3f}" for key in DIVERSITY))
+    return table
+
+
+def robustness_tables(matrix: Matrix) -> list[Table]:
+    """Final regret by policy and kind of person, with half its interval; and how diverse the lists were."""
+    regret = Table(
+        title=f"Final regret ± half its 95% interval, {matrix.scale}",
+        caption="Against each kind's own best greedy list. Worst: the largest share of the best list's chance of a "
+        "click that is lost on any kind; policies are in this order.",
+    )
+    diverse = Table(title="Diversity: intra-list distance over the last tenth")
+    for table in (regret, diverse):
+        table.box, table.padding = None, (0, 1, 0, 0)
+        table.add_column("policy", no_wrap=True)
+        for kind in matrix.kinds:
+            table.add_column(kind.replace("-", "-\n"), justify="right", no_wrap=True)
+    regret.add_column("worst", justify="right")
+    for policy in matrix.policies:
+        cells = [matrix.cells[policy, kind] for kind in matrix.kinds]
+        regret.add_row(policy, *(c.short for c in cells), f"{matrix.worst(policy)[1].lost.value:.0%}")
+        diverse.add_row(policy, *(f"{c.diversity.value:.3f}" for c in cells))
+    return [regret, diverse]
+
+
+def sweep_table(results: Results, experiment: Experiment, policy: str) -> Table:
+    """Final regret by α and σ as a table."""
+    table = Table(title=f"{policy} on {experiment.name}, {results.scales[experiment.name]}: final regret [95%]")
+    alphas = list(dict.fromkeys(setting.alpha for setting in experiment.settings))
+    sigmas = list(dict.fromkeys(setting.sigma for setting in experiment.settings))
+    table.add_column("α")
+    for sigma in sigmas:
+        table.add_column(f"σ = {sigma:g}", justify="right")
+    for alpha in alphas:
+        cells = []
+        for sigma in sigmas:
+            setting = next((s for s in experiment.settings if (s.alpha, s.sigma) == (alpha, sigma)), None)
+            curve = results.curve(experiment.name, policy, str(setting))
+            cells.append("" if curve is None else f"{mean(curve.final, curve.split):,.1f}".replace("[", r"\["))
+        table.add_row(str(alpha) if isinstance(alpha, str) else f"{alpha:g}", *cells)
+    return table

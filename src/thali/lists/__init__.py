@@ -1,0 +1,7 @@
+"""How a list is built: greedily (plain and fast), optimally for known preferences, or by trading off similarity."""
+
+from thali.lists import diversity
+from thali.lists.greedy import Builder, greedy_lists
+from thali.lists.optimal import optimal_list
+
+__all__ = ["Builder", "diversity", "greedy_lists", "optimal_list"]

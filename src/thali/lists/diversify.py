@@ -1,0 +1,270 @@
+"""Diversifiers: ways to build a list from relevance and similarity, for known or learned relevance.
+
+They are builders (:class:`thali.lists.Builder`): ``thali.CascadeLinUCB(catalog, K, build=MMR())`` diversifies what is
+learned, ``thali.Oracle(catalog, K, theta=theta, build=MMR())`` what is known. The relevance of an item is its index
+alone, x·θ̄ + α·sqrt(xᵀM⁻¹x) with x = Δ(e|∅); the similarity of two is the cosine of their weights w̄.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from math import inf, sqrt
+
+import numpy as np
+
+from thali.catalog.candidates import ALL, Choice
+from thali.catalog.catalog import Catalog
+from thali.catalog.coverage import FIXED
+from thali.catalog.items import Items
+from thali.lists.plain import indices, mean_and_variance, optimistic
+from thali.lists.top import top_lists
+from thali.tools import checks
+from thali.tools.jit import inlined, kernel
+from thali.tools.types import Booleans, Floats, Integers
+
+# DivRank's walk has settled when nothing moves by more than this.
+TOLERANCE = 1e-9
+
+
+def relevance(catalog: Catalog, estimate: Floats, inverse: Floats, alpha: float, cap: float = inf) -> Floats:
+    """The index of every item alone (L,), at most cap, for one user. Cost: O(L·s²)."""
+    out = np.empty(catalog.L)
+    if catalog.custom is None:
+        relevances(catalog.sparse, estimate, inverse, alpha, out)
+    else:
+        indices(catalog.all_gains(np.zeros(0, dtype=np.int64)), estimate, inverse, alpha, out)
+    return np.minimum(out, cap)
+
+
+class Diversifier(ABC):
+    """A builder that goes by the relevance of items and by how they resemble one another."""
+
+    @abstractmethod
+    def fill(self, catalog: Catalog, worth: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
+        """One user's list into out (K,). worth: the relevance of every item; norm: ‖w̄‖₂; excluded: not to be shown."""
+
+    def __call__(
+        self,
+        catalog: Catalog,
+        estimate: Floats,
+        inverse: Floats,
+        alpha: Floats,
+        *,
+        K: int,
+        features: str = "items",
+        cap: float = inf,
+        choice: Choice = ALL,
+    ) -> Integers:
+        """Lists (users, K), as :class:`thali.lists.Builder` has it."""
+        out, norm = np.empty((len(estimate), K), dtype=np.int64), np.empty(catalog.L)
+        norms(catalog.sparse, norm)
+        for user in range(len(estimate)):
+            worth = relevance(catalog, estimate[user], inverse[user % len(inverse)], float(alpha[user]), cap)
+            self.fill(catalog, worth, norm, choice.excluded(user, catalog.present), out[user])
+        return out
+
+
+class MMR(Diversifier):
+    """Maximal marginal relevance (Carbonell and Goldstein 1998): relevant, and unlike what is in the list already.
+
+    Position by position the item of largest λ·rel(e) - (1-λ)·max_{s∈S} sim(e, s). Its paper leaves the scales of the
+    two open: relevance is divided by its largest absolute value among the items to choose from. λ = 1 is plain
+    relevance.
+
+    trade_off: λ in [0, 1]; 0.5 by default. Cost: O(K·L) a list, at worst O(K·L·s).
+
+    Examples
+    --------
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.4, 0.0], [0.0, 0.3]])
+    >>> for trade_off in (1.0, 0.5):
+    ...     oracle = thali.Oracle(catalog, K=2, theta=[0.6, 0.4], build=thali.MMR(trade_off))
+    ...     print(oracle.recommend(oracle.init(1)))
+    [[0 1]]
+    [[0 2]]
+
+    """
+
+    def __init__(self, trade_off: float = 0.5) -> None:
+        self.trade_off = checks.number("trade_off of MMR", trade_off, low=0.0, high=1.0)
+
+    def fill(self, catalog: Catalog, worth: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
+        """By the kernel below."""
+        mmr(catalog.sparse, catalog.d, norm, worth, excluded, self.trade_off, out)
+
+
+def divrank_prior(worth: Floats) -> Floats:
+    """Where DivRank's walk begins: relevance (m,) where positive, hardly anything elsewhere, tilted; it sums to 1."""
+    prior = np.maximum(worth, 0.0)
+    prior = prior + 1e-9 * prior.max() if prior.max() > 0.0 else np.ones(worth.size)
+    prior = prior * np.linspace(1.01, 1.0, worth.size)
+    return np.asarray(prior / prior.sum())
+
+
+class DivRank(Diversifier):
+    """DivRank (Mei et al. 2010): where a walk over similar items ends up that favours what it has visited before.
+
+    Items are ranked by the distribution of a vertex-reinforced random walk: rich nodes take from those like them, so
+    that the top holds one of a kind. The walk starts from the prior and jumps back to it, which is the relevance where
+    that is positive, even where none is. The pointwise form of its paper, in which visits are taken to be in proportion
+    to the distribution.
+
+    Departs from its paper: the graph is that of the ``pool`` most relevant items, as is usual for a second stage, with
+    cosines as weights. The walk, which settles slowly, is stopped after ``rounds`` steps. As nothing would ever tell
+    twins apart, the prior is tilted by up to 1% in favour of lower items.
+
+    damping: λ from 0 to 0.99, 0.9 as there. link: the share of a step that leaves an item (α there), from 0 to 0.99,
+    0.25 as there. pool: K are taken if it is less. rounds: at most. Cost: O(L·s² + rounds·pool·s) a list.
+    """
+
+    def __init__(self, damping: float = 0.9, link: float = 0.25, pool: int = 50, rounds: int = 200) -> None:
+        self.damping = checks.number("damping of DivRank", damping, low=0.0, high=0.99)
+        self.link = checks.number("link of DivRank", link, low=0.0, high=0.99)
+        self.pool = checks.integer("pool of DivRank", pool, low=1)
+        self.rounds = checks.integer("rounds of DivRank", rounds, low=1)
+
+    def fill(self, catalog: Catalog, worth: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
+        """The walk among the most relevant."""
+        size = min(max(out.size, self.pool), int(excluded.size - excluded.sum()))
+        pool, rank = np.empty((1, size), dtype=np.int64), np.empty(size)
+        top_lists(np.where(excluded, -inf, worth)[None], pool)
+        chosen = np.sort(pool[0])
+        prior = divrank_prior(worth[chosen])
+        divrank(catalog.sparse, norm, chosen, catalog.d, prior, self.damping, self.link, self.rounds, TOLERANCE, rank)
+        out[:] = chosen[np.argsort(-rank, kind="stable")[: out.size]]
+
+
+@kernel
+def relevances(items: Items, estimate: Floats, inverse: Floats, alpha: float, out: Floats) -> None:
+    """The index of every item alone, x = Δ(e|∅) = w̄_e, for one user; into out (L,). O(s²) an item."""
+    x, wide = np.empty(estimate.size), alpha != 0.0
+    for e in range(out.size):
+        lo, hi = items.begin[e], items.end[e]
+        mean, variance = mean_and_variance(FIXED, lo, hi, items.topics, items.weights, x, estimate, inverse, wide, x)
+        out[e] = optimistic(mean, variance, alpha)
+
+
+@kernel
+def norms(items: Items, out: Floats) -> None:
+    """‖w̄_e‖₂ of every item, into out (L,); one too small for a cosine counts as 0, as if it had no topics."""
+    for e in range(out.size):
+        total = 0.0
+        for a in range(items.begin[e], items.end[e]):
+            total += items.weights[a] * items.weights[a]
+        out[e] = sqrt(total) if total > 1e-280 else 0.0
+
+
+@kernel
+def mmr(items: Items, d: int, norm: Floats, worth: Floats, excluded: Booleans, trade_off: float, out: Integers) -> None:
+    """Position by position the item of largest λ·rel(e) - (1-λ)·m·max_{s in the list} cos(w̄_e, w̄_s); into out (K,).
+
+    worth (L,) is rel, m the largest |rel| among the items to choose from (1 if all are 0), so that both terms have one
+    scale; λ = trade_off. An item without topics is like no other. excluded (L,) are not to be shown. Ties go to the
+    lowest item.
+
+    A score only falls as the list grows, so that an item is compared with the rest of the list only as long as it could
+    still win. Cost: O(K·L), at worst O(K·L·s).
+    """
+    L, K = worth.size, out.size
+    listed = np.zeros((K, d))
+    score, seen = np.empty(L), np.zeros(L, dtype=np.int64)  # the score against the first ``seen`` items of the list
+    closest = np.zeros(L)
+    scale = 0.0
+    for e in range(L):
+        score[e] = -np.inf if excluded[e] else trade_off * worth[e]
+        if not excluded[e]:
+            scale = max(scale, abs(worth[e]))
+    scale = scale if scale > 0.0 else 1.0
+    for k in range(K):
+        best, most = -1, -np.inf
+        for e in range(L):
+            while seen[e] < k and score[e] > most and norm[e] > 0.0:
+                cosine, other = 0.0, listed[seen[e]]
+                for a in range(items.begin[e], items.end[e]):
+                    cosine += items.weights[a] * other[items.topics[a]]
+                seen[e] += 1
+                if cosine > closest[e] * norm[e]:
+                    closest[e] = cosine / norm[e]
+                    score[e] = trade_off * worth[e] - (1.0 - trade_off) * scale * closest[e]
+            if score[e] > most:
+                best, most = e, score[e]
+        out[k] = best
+        score[best] = -np.inf
+        for a in range(items.begin[best], items.end[best]):
+            listed[k, items.topics[a]] = items.weights[a] / norm[best] if norm[best] > 0.0 else 0.0
+
+
+@kernel
+def divrank(
+    items: Items,
+    norm: Floats,
+    chosen: Integers,
+    d: int,
+    prior: Floats,
+    damping: float,
+    link: float,
+    rounds: int,
+    tolerance: float,
+    out: Floats,
+) -> None:
+    """The stationary distribution of a walk that favours what it has visited, over m chosen items; into out (m,).
+
+    From u the walk goes to v with probability (1-λ)·prior_v + λ·p0(u,v)·N_v/D_u, D_u = Σ_v p0(u,v)·N_v, where p0(u,v) =
+    link·cos(u,v)/deg(u) for v ≠ u and p0(u,u) = 1 - link (1 where u is like no other), λ = damping, and N_v, the visits
+    of v, are taken to be in proportion to the current distribution. Repeated until no entry moves by more than
+    tolerance, at most rounds times. As cosines are products of vectors of length 1, sums over all pairs are sums over
+    topics: a round costs O(m·s), not O(m²).
+    """
+    m, size = chosen.size, 0
+    for u in range(m):
+        size += items.end[chosen[u]] - items.begin[chosen[u]]
+    start, topic, unit = np.zeros(m + 1, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
+    for u in range(m):
+        lo, at = items.begin[chosen[u]], start[u]
+        count = items.end[chosen[u]] - lo
+        start[u + 1] = at + count
+        topic[at : at + count] = items.topics[lo : lo + count]
+        unit[at : at + count] = items.weights[lo : lo + count]
+        unit[at : at + count] *= 1.0 / norm[chosen[u]] if norm[chosen[u]] > 0.0 else 0.0
+    go, stay, share, now = np.zeros(m), np.ones(m), np.ones(m), prior.copy()
+    sums, flow = np.empty(d), np.empty(m)
+    gather(start, topic, unit, share, sums)
+    for u in range(m):
+        degree = along(start, topic, unit, u, sums) - 1.0
+        if degree > 1e-9:
+            go[u], stay[u] = link / degree, 1.0 - link
+    for _ in range(rounds):
+        gather(start, topic, unit, now, sums)
+        for u in range(m):
+            near = max(0.0, along(start, topic, unit, u, sums) - now[u])
+            reach = go[u] * near + stay[u] * now[u]
+            flow[u] = now[u] / reach if reach > 0.0 else 0.0
+            share[u] = flow[u] * go[u]
+        gather(start, topic, unit, share, sums)
+        moved = 0.0
+        for v in range(m):
+            come = max(0.0, along(start, topic, unit, v, sums) - share[v]) + flow[v] * stay[v]
+            out[v] = (1.0 - damping) * prior[v] + damping * now[v] * come
+            moved = max(moved, abs(out[v] - now[v]))
+        now[:] = out
+        if moved <= tolerance:
+            break
+
+
+@inlined
+def gather(start: Integers, topic: Integers, unit: Floats, share: Floats, out: Floats) -> None:
+    """Σ_v share_v·v over unit vectors v, into out (d,)."""
+    for j in range(out.size):
+        out[j] = 0.0
+    for v in range(share.size):
+        for a in range(start[v], start[v + 1]):
+            out[topic[a]] += share[v] * unit[a]
+
+
+@inlined
+def along(start: Integers, topic: Integers, unit: Floats, u: int, vector: Floats) -> float:
+    """⟨u, vector⟩ for unit vector number u."""
+    total = 0.0
+    for a in range(start[u], start[u + 1]):
+        total += unit[a] * vector[topic[a]]
+    return total

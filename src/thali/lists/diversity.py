@@ -1,0 +1,102 @@
+"""How diverse a list is: four measures, each (lists,) for lists (lists, K) on a catalog.
+
+An item belongs to topic j where w̄(e,j) > 0. All take O(K·d) or O(K²·d) a list in NumPy: they are for the recorded
+points of a run, not for every step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thali.catalog.catalog import Catalog
+from thali.tools import checks
+from thali.tools.types import Floats
+
+
+def topic_coverage(catalog: Catalog, lists: Any) -> Floats:
+    """The mean over topics of c_j(A), the coverage of the catalog: 1 if every topic is covered for sure.
+
+    Examples
+    --------
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5]])
+    >>> topic_coverage(catalog, [[0, 1], [0, 2]])
+    array([0.375, 0.5  ])
+
+    """
+    return _share(catalog.gains(lists).sum(axis=1).mean(axis=1))
+
+
+def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
+    """The mean over pairs of items of 1 - the cosine of their sets of topics (Smyth and McClave 2001; Ziegler 2005).
+
+    0 if all items have the same topics, 1 if no two share any (and for a list of one). A pair with an item of no topics
+    counts 0: what belongs nowhere makes no list more diverse.
+
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.3, 0.0], [0.0, 0.5]])
+    >>> intra_list_distance(catalog, [[0, 1], [0, 2]])
+    array([0., 1.])
+    """
+    member = _members(catalog, lists)
+    K = member.shape[1]
+    if K == 1:
+        return np.ones(len(member))
+    size = np.sqrt(member.sum(axis=2))
+    sizes = size[:, :, None] * size[:, None, :]
+    distance = np.where(sizes > 0.0, 1.0 - np.einsum("aid,ajd->aij", member, member) / np.maximum(1.0, sizes), 0.0)
+    first, second = np.triu_indices(K, 1)
+    return _share(distance[:, first, second].mean(axis=1))
+
+
+def topic_entropy(catalog: Catalog, lists: Any) -> Floats:
+    """The entropy of the list's topics over log d: 1 if all topics are there alike, 0 if only one (or none).
+
+    Each item gives one vote, divided evenly among its topics.
+
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.3, 0.0], [0.0, 0.5]])
+    >>> topic_entropy(catalog, [[0, 1], [0, 2]])
+    array([0., 1.])
+    """
+    if catalog.d == 1:
+        return np.zeros(len(checks.item_lists("lists", lists, None, catalog.L)))
+    member = _members(catalog, lists)
+    votes = (member / np.maximum(1.0, member.sum(axis=2, keepdims=True))).sum(axis=1)
+    share = votes / np.maximum(1e-300, votes.sum(axis=1, keepdims=True))
+    terms = np.where(share > 0.0, share * np.log(np.where(share > 0.0, share, 1.0)), 0.0)
+    return _share(-terms.sum(axis=1) / np.log(catalog.d))
+
+
+def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
+    """Intent-aware expected reciprocal rank (Chapelle et al. 2011): Σ_j θ_j Σ_k (1/k)·w̄(a_k,j)·Π_{i<k}(1 - w̄(a_i,j)).
+
+    θ (lists, d) are the probabilities of intents and w̄ those that an item satisfies one: high where every topic a
+    person wants is served near the top.
+
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5]])
+    >>> err_ia(catalog, [[0, 1], [0, 2]], [[0.6, 0.4], [0.6, 0.4]])
+    array([0.375, 0.4  ])
+    """
+    lists = checks.item_lists("lists", lists, None, catalog.L)
+    checks.floats("theta", theta, (len(lists), catalog.d), "(lists, d)")
+    theta = checks.preferences("theta", theta, catalog.d)
+    weights = catalog.csr[lists.ravel()].toarray().reshape(*lists.shape, catalog.d)
+    passed = np.cumprod(1.0 - weights, axis=1)
+    before = np.concatenate([np.ones_like(passed[:, :1]), passed[:, :-1]], axis=1)
+    rank = np.arange(1, lists.shape[1] + 1)[:, None]
+    return np.asarray(np.einsum("ukd,ud->u", weights * before / rank, theta))
+
+
+def _share(values: Floats) -> Floats:
+    """Numbers that are from 0 to 1 but for rounding."""
+    return np.clip(values, 0.0, 1.0) + 0.0  # no negative zeros
+
+
+def _members(catalog: Catalog, lists: Any) -> Floats:
+    """Whether each item shown belongs to each topic (lists, K, d), as numbers."""
+    lists = checks.item_lists("lists", lists, None, catalog.L)
+    return np.asarray((catalog.csr[lists.ravel()].toarray() > 0.0).reshape(*lists.shape, catalog.d), dtype=np.float64)

@@ -1,0 +1,48 @@
+"""The search engine: the lists of :mod:`thali.lists.plain`, bit for bit, without looking at every item.
+
+This package can be replaced as a whole: the rest of thali calls :func:`build`, and nothing else here. docs/engine.md
+explains how it works.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from thali.catalog.candidates import ALL, Choice
+from thali.catalog.catalog import Catalog
+from thali.catalog.coverage import FIXED
+from thali.lists.engine import among, search
+from thali.lists.engine.index import SearchIndex
+from thali.tools.types import Floats, Integers
+
+__all__ = ["SearchIndex", "build"]
+
+
+def build(
+    catalog: Catalog,
+    estimate: Floats,
+    inverse: Floats,
+    alpha: Floats,
+    *,
+    K: int,
+    features: str = "gains",
+    cap: float = inf,
+    choice: Choice = ALL,
+) -> Integers:
+    """The lists (users, K) of :func:`thali.lists.plain.build`, for a compiled coverage.
+
+    The catalog keeps the search index, which is built with the first list. Cost: docs/engine.md.
+    """
+    out = np.empty((len(estimate), K), dtype=np.int64)
+    estimate, inverse = np.ascontiguousarray(estimate), np.ascontiguousarray(inverse)
+    kind = catalog.kind if features == "gains" else FIXED
+    items, start, only = choice
+    if only:
+        among.greedy(kind, catalog.sparse, items, start, estimate, inverse, alpha, cap, out)
+    else:
+        layout = catalog.derived(SearchIndex).layout
+        used = np.zeros(catalog.L, dtype=np.bool_)
+        search.greedy(kind, catalog.sparse, layout, used, items, start, estimate, inverse, alpha, cap, out)
+    return out

@@ -1,0 +1,174 @@
+"""Algorithm 1, lines 5-11, as a plain loop over all items: the definition of an exact list.
+
+At each position the list gets the item of largest index
+
+    x·θ̄ + α·sqrt(xᵀM⁻¹x),   x = Δ(e|S),
+
+where S is the list so far; ties go to the lowest item. :func:`index` is the one scalar function that computes it. Every
+faster way to build these lists (:mod:`thali.lists.engine`) must return the same lists, bit for bit.
+
+Departs from the paper only in rounding and range: products and sums are fused, each rounded once, and an index is at
+most ``cap``.
+"""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+
+from thali.catalog.candidates import ALL, Choice
+from thali.catalog.catalog import Catalog
+from thali.catalog.coverage import FIXED, cover, empty, gain
+from thali.catalog.items import Items
+from thali.tools.jit import inlined, kernel
+from thali.tools.lanes import fused
+from thali.tools.types import Floats, Integers
+
+
+@inlined
+def mean_and_variance(
+    kind: int,
+    lo: int,
+    hi: int,
+    topics: Any,
+    weights: Any,
+    state: Floats,
+    estimate: Floats,
+    inverse: Floats,
+    wide: bool,
+    x: Floats,
+) -> tuple[float, float]:
+    """x·θ̄ and xᵀM⁻¹x for one item, over its topics[lo:hi] in ascending order.
+
+    state (d,) is the coverage so far (:mod:`thali.catalog.coverage`). The gains are left in x, (s,) or longer. ``wide``
+    False leaves the variance at 0. Cost: O(s²) for an item of s topics.
+    """
+    mean, variance = 0.0, 0.0
+    for a in range(hi - lo):
+        i = topics[lo + a]
+        x[a] = gain(kind, weights[lo + a], state[i])  # line 8
+        mean = fused(x[a], estimate[i], mean)
+        if wide:
+            mixed = 0.0
+            for b in range(a):
+                mixed = fused(inverse[i, topics[lo + b]], x[b], mixed)
+            variance = fused(x[a], fused(2.0, mixed, inverse[i, i] * x[a]), variance)
+    return mean, variance
+
+
+@inlined
+def optimistic(mean: float, variance: float, alpha: float) -> float:
+    """Mean + α·sqrt(variance)."""
+    value: float = fused(alpha, sqrt(max(0.0, variance)), mean)
+    return value
+
+
+@inlined
+def index(
+    kind: int,
+    e: Any,
+    items: Items,
+    state: Floats,
+    estimate: Floats,
+    inverse: Floats,
+    alpha: float,
+    cap: float,
+    x: Floats,
+) -> float:
+    """The index of item e, line 9 of Algorithm 1: min(cap, x·θ̄ + α·sqrt(xᵀM⁻¹x)). x is scratch."""
+    lo, hi = items.begin[e], items.end[e]
+    mean, variance = mean_and_variance(
+        kind, lo, hi, items.topics, items.weights, state, estimate, inverse, alpha != 0.0, x
+    )
+    return min(cap, optimistic(mean, variance, alpha))
+
+
+@kernel
+def greedy(
+    kind: int,
+    items: Items,
+    allowed: Integers,
+    start: Integers,
+    estimate: Floats,
+    inverse: Floats,
+    alpha: Floats,
+    cap: float,
+    out: Integers,
+) -> None:
+    """Lists (users, K) into out: Algorithm 1, lines 5-11, for a batch of users.
+
+    estimate: θ̄ (users, d); inverse: M⁻¹ (users, d, d), or (1, d, d) for all; alpha: α (users,).
+    allowed[start[u]:start[u + 1]]: what user u may be shown, ascending; the same for all users where start is (2,).
+    Cost: O(K·n·s²) a user for n items of s topics each.
+    """
+    users, K = out.shape
+    state, x = np.empty(estimate.shape[1]), np.empty(estimate.shape[1])
+    for user in range(users):
+        theta, minv = estimate[user], inverse[user % len(inverse)]
+        own = user if start.size > 2 else 0
+        choices = allowed[start[own] : start[own + 1]]
+        listed = np.zeros(choices.size, dtype=np.bool_)
+        state[:] = empty(kind)  # line 5: S = ∅
+        for k in range(K):  # line 6
+            best, chosen = -inf, -1
+            for n in range(choices.size):  # lines 7-9
+                if not listed[n]:
+                    score = index(kind, choices[n], items, state, theta, minv, alpha[user], cap, x)
+                    if score > best or chosen < 0:
+                        best, chosen = score, n
+            item = choices[chosen]
+            out[user, k] = item
+            listed[chosen] = True  # line 10: S = S ∪ {a_k}
+            for a in range(items.begin[item], items.end[item]):
+                j = items.topics[a]
+                state[j] = cover(kind, items.weights[a], state[j])
+
+
+def build(
+    catalog: Catalog,
+    estimate: Floats,
+    inverse: Floats,
+    alpha: Floats,
+    *,
+    K: int,
+    features: str = "gains",
+    cap: float = inf,
+    choice: Choice = ALL,
+) -> Integers:
+    """The lists (users, K) of :func:`greedy` for a catalog: a :class:`thali.lists.greedy.Builder`, for any coverage.
+
+    x = Δ(e|S) for features "gains", Δ(e|∅) for "items". Cost: O(K·L·s²) a user; for a coverage object of your own
+    O(K·L·d²), and L calls of it at each position.
+    """
+    out = np.empty((len(estimate), K), dtype=np.int64)
+    if catalog.custom is None:
+        kind = catalog.kind if features == "gains" else FIXED
+        items, start = choice.items_of(len(estimate), catalog.present)
+        greedy(kind, catalog.sparse, items, start, estimate, inverse, alpha, cap, out)
+        return out
+    scores = np.empty(catalog.L)
+    for user, listed in enumerate(out):
+        excluded = choice.excluded(user, catalog.present)
+        X = catalog.all_gains(listed[:0])
+        for k in range(K):
+            if k and features == "gains":
+                X = catalog.all_gains(listed[:k])
+            indices(X, estimate[user], inverse[user % len(inverse)], alpha[user], scores)
+            np.minimum(scores, cap, out=scores)
+            scores[excluded] = -inf
+            scores[listed[:k]] = -inf
+            listed[k] = np.argmax(scores)
+    return out
+
+
+@kernel
+def indices(X: Floats, estimate: Floats, inverse: Floats, alpha: float, out: Floats) -> None:
+    """The indices of all rows of dense features X (L, d) for one user, into out (L,)."""
+    L, d = X.shape
+    topics = np.arange(d)
+    x = np.empty(d)
+    for e in range(L):
+        mean, variance = mean_and_variance(FIXED, 0, d, topics, X[e], x, estimate, inverse, alpha != 0.0, x)
+        out[e] = optimistic(mean, variance, alpha)

@@ -1,0 +1,19 @@
+"""How people click, and how their tastes change: the models that simulations draw clicks from."""
+
+from thali.people.cascade import Cascade, DiverseCascade, LinearSubmodular
+from thali.people.drift import Drift
+from thali.people.habits import DependentClick, DynamicBayesian, NoisyCascade, PositionBased
+from thali.people.model import ClickModel, Habits
+
+__all__ = [
+    "Cascade",
+    "ClickModel",
+    "DependentClick",
+    "DiverseCascade",
+    "Drift",
+    "DynamicBayesian",
+    "Habits",
+    "LinearSubmodular",
+    "NoisyCascade",
+    "PositionBased",
+]

@@ -1,0 +1,134 @@
+"""Tastes that change: people who click by one model for some steps, then by another."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, Self
+
+from thali.catalog.catalog import Catalog
+from thali.people.cascade import Cascade, DiverseCascade
+from thali.people.model import ClickModel
+from thali.tools import checks
+from thali.tools.types import Floats, Integers
+
+
+class Drift(ClickModel):
+    """The same users and items, with one click model after another; :func:`thali.simulate` asks :meth:`at` each step.
+
+    Regret is then against the best list of the moment. As such, these people have no attraction and no best list, nor
+    anything that follows from those: ask the model in force, ``drift.at(step)``.
+
+    Parameters
+    ----------
+    stages: click models.
+    starts: the step from which each is in force, counted from 0, ascending; the first is 0.
+    cycle: after how many steps all begins again; never, by default.
+
+    Attributes
+    ----------
+    catalog, theta: those of the last stage, if it has any.
+
+    Examples
+    --------
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.0, 0.5]])
+    >>> before, after = thali.DiverseCascade(catalog, [[0.9, 0.1]]), thali.DiverseCascade(catalog, [[0.1, 0.9]])
+    >>> people = thali.Drift.abrupt(before, after, when=100)
+    >>> people.at(99).best_lists(1), people.at(100).best_lists(1)
+    (array([[0]]), array([[1]]))
+    >>> slowly = thali.Drift.gradual(before, after, when=100, length=200)
+    >>> slowly.at(199).theta, slowly.at(296).theta
+    (array([[0.5, 0.5]]), array([[0.1, 0.9]]))
+
+    """
+
+    def __init__(self, stages: Sequence[ClickModel], starts: Sequence[int], *, cycle: int | None = None) -> None:
+        self.stages: tuple[ClickModel, ...] = tuple(
+            checks.instance("stages of Drift", stage, ClickModel)
+            for stage in checks.sequence("stages of Drift", stages)
+        )
+        self.starts = [
+            checks.integer("starts of Drift", start, low=0) for start in checks.sequence("starts of Drift", starts)
+        ]
+        if not self.stages or len(self.starts) != len(self.stages):
+            count = f"{len(self.starts)} for {len(self.stages)} stages"
+            raise ValueError(f"starts of Drift must be one for each stage, and there must be a stage, got {count}")
+        if self.starts[0] != 0 or any(a >= b for a, b in zip(self.starts, self.starts[1:], strict=False)):
+            raise ValueError(f"starts of Drift must begin with 0 and ascend, got {self.starts}")
+        self.cycle = None if cycle is None else checks.integer("cycle of Drift", cycle, low=self.starts[-1] + 1)
+        last = self.stages[-1]
+        for stage in self.stages:
+            if isinstance(stage, Drift):
+                raise TypeError("stages of Drift must not drift themselves, got a Drift")
+            if (stage.users, stage.L) != (last.users, last.L):
+                raise ValueError(
+                    f"stages of Drift must have the same users and items, got {stage.users} users and {stage.L} items, "
+                    f"and {last.users} and {last.L}"
+                )
+            if stage.catalog is not None and last.catalog is not None:
+                mine, its = ((catalog.items, catalog.topics) for catalog in (stage.catalog, last.catalog))
+                if mine != its:
+                    raise ValueError("stages of Drift must have the same items and topics, got other names")
+        self.users = last.users
+        self.catalog: Catalog | None = last.catalog
+        self.theta = last.theta
+
+    @classmethod
+    def abrupt(cls, before: ClickModel, after: ClickModel, when: int) -> Self:
+        """One model until step ``when``, the other from then on."""
+        return cls([before, after], [0, checks.integer("when of abrupt", when, low=1)])
+
+    @classmethod
+    def gradual(
+        cls,
+        before: DiverseCascade | Cascade,
+        after: DiverseCascade | Cascade,
+        when: int,
+        length: int,
+        *,
+        stages: int = 50,
+    ) -> Self:
+        """From one model's θ to the other's in equal stages, over ``length`` steps that begin with step ``when``.
+
+        Stage i = 1..n, with θ = (1-i/n)·θ_before + (i/n)·θ_after, is in force from step ⌊when + (i-1)·length/n⌋ on. The
+        last is ``after`` itself; the others have the settings of ``before``, of the same class. Cost: n models and, in
+        a simulation, n best lists.
+        """
+        if type(before) is not type(after) or not isinstance(before, DiverseCascade | Cascade):
+            came = f"{type(before).__name__} and {type(after).__name__}"
+            raise TypeError(f"before and after of gradual must be models with theta, of one class, got {came}")
+        if before.theta is None or after.theta is None or before.theta.shape != after.theta.shape:
+            raise ValueError("before and after of gradual must have theta, both of the same shape")
+        when = checks.integer("when of gradual", when, low=1)
+        n = checks.integer("stages of gradual", stages, low=1)
+        length = checks.integer("length of gradual", length, low=n)
+        between = [before.with_theta((1.0 - i / n) * before.theta + i / n * after.theta) for i in range(1, n)]
+        return cls([before, *between, after], [0, *(when + i * length // n for i in range(n))])
+
+    @classmethod
+    def back_and_forth(cls, first: ClickModel, second: ClickModel, period: int) -> Self:
+        """One model for ``period`` steps, the other for as many, and so on for ever."""
+        period = checks.integer("period of back_and_forth", period, low=1)
+        return cls([first, second], [0, period], cycle=2 * period)
+
+    @property
+    def L(self) -> int:  # type: ignore[override]  # that of a catalog, which may grow
+        """The number of items."""
+        return self.stages[-1].L
+
+    def at(self, step: int) -> ClickModel:
+        """The stage in force after so many steps. Cost: O(log stages)."""
+        step = checks.integer("step", step, low=0)
+        return self.stages[bisect_right(self.starts, step if self.cycle is None else step % self.cycle) - 1]
+
+    def attraction(self, lists: Any) -> Floats:
+        """Refused, and with it all that follows from attraction."""
+        raise self._refusal()
+
+    def best_lists(self, K: int) -> Integers:
+        """Refused."""
+        raise self._refusal()
+
+    def _refusal(self) -> TypeError:
+        return TypeError("Drift must be asked for a step, as tastes change: drift.at(step), and there what you want")

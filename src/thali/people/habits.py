@@ -1,0 +1,146 @@
+"""People who break the paper's model: attracted as in the diverse cascade, but with other habits of browsing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thali.catalog.catalog import Catalog
+from thali.people.cascade import DiverseCascade
+from thali.people.model import Habits
+from thali.tools import checks
+from thali.tools.types import Booleans, Floats
+
+
+class DependentClick(DiverseCascade):
+    """The dependent click model (Guo et al. 2009; Katariya et al. 2016): a cascade that may go on after a click.
+
+    After a click at position k the user goes on with probability λ_k, after no click always.
+
+    Parameters
+    ----------
+    catalog, theta: attraction, as in the diverse cascade, which this is at λ = 0.
+    going_on: λ, one number, or one for each position (K,) or more.
+
+    """
+
+    def __init__(self, catalog: Catalog, theta: Any, *, going_on: Any) -> None:
+        super().__init__(catalog, theta)
+        name = "going_on of DependentClick"
+        if isinstance(going_on, list | tuple | np.ndarray):
+            self.going_on: float | Floats = _by_position(name, going_on)
+        else:
+            self.going_on = _share(name, going_on)
+
+    def habits(self, attraction: Floats) -> Habits:
+        """Clicks where attracted; goes on with probability λ_k after a click."""
+        going_on = self.going_on
+        if isinstance(going_on, np.ndarray):
+            going_on = _first("going_on of DependentClick", going_on, attraction.shape[1])
+        return Habits(attraction, going_on, 1.0)
+
+
+class DynamicBayesian(DiverseCascade):
+    """The dynamic Bayesian network model (Chapelle and Zhang 2009): people leave when satisfied, or tired.
+
+    After a click the user is satisfied with probability s and leaves; a user who is not satisfied, or did not click,
+    goes on with probability γ.
+
+    Parameters
+    ----------
+    catalog, theta: attraction, as in the diverse cascade, which this is at s = γ = 1.
+    satisfaction: s, the same for all items.
+    perseverance: γ.
+
+    """
+
+    def __init__(self, catalog: Catalog, theta: Any, *, satisfaction: float, perseverance: float = 1.0) -> None:
+        super().__init__(catalog, theta)
+        self.satisfaction = _share("satisfaction of DynamicBayesian", satisfaction)
+        self.perseverance = _share("perseverance of DynamicBayesian", perseverance)
+
+    def habits(self, attraction: Floats) -> Habits:
+        """Clicks where attracted; goes on with probability (1-s)·γ after a click, γ after none."""
+        return Habits(attraction, (1.0 - self.satisfaction) * self.perseverance, self.perseverance)
+
+
+class PositionBased(DiverseCascade):
+    """The position-based model (Richardson et al. 2007): position k is examined with probability p_k.
+
+    Positions are clicked independently of one another, with probability attraction_k·p_k. As to habits, these people
+    go through the whole list and click with that probability; "examined" here is not how far they got, but whether they
+    looked, so :meth:`examination` and :meth:`walk` are this model's own.
+
+    Parameters
+    ----------
+    catalog, theta: attraction, as in the diverse cascade. Where p_k = 1, this is the linear submodular model.
+    examined: p, one for each position (K,) or more.
+
+    """
+
+    def __init__(self, catalog: Catalog, theta: Any, *, examined: Any) -> None:
+        super().__init__(catalog, theta)
+        self.examined = _by_position("examined of PositionBased", examined)
+
+    def habits(self, attraction: Floats) -> Habits:
+        """Clicks with probability attraction_k·p_k; goes on, clicked or not."""
+        return Habits(attraction * self._looks(attraction.shape[1]), 1.0, 1.0)
+
+    def examination(self, lists: Any) -> Floats:
+        """p_k (users, K)."""
+        shape = self._lists(lists).shape
+        return np.broadcast_to(self._looks(shape[1]), shape).copy()
+
+    def walk(self, lists: Any, luck: Floats) -> tuple[Booleans, Booleans]:
+        """Clicks, where luck < attraction_k·p_k, and which positions were examined, where luck < p_k (users, K)."""
+        clicks = self.respond(lists, luck)
+        return clicks, np.asarray(luck) < self._looks(clicks.shape[1])
+
+    def _looks(self, K: int) -> Floats:
+        return _first("examined of PositionBased", self.examined, K)
+
+
+class NoisyCascade(DiverseCascade):
+    """A cascade with noise: some clicks are accidents, and some attractive items are passed over.
+
+    An attractive item is passed over with probability η; otherwise it is clicked and the user leaves. An unattractive
+    one is clicked by accident with probability ε, and the user goes on all the same. So an item that attracts with
+    probability a is clicked with probability c = (1-η)·a + ε·(1-a), and after a click the user goes on with probability
+    ε·(1-a)/c.
+
+    Parameters
+    ----------
+    catalog, theta: attraction, as in the diverse cascade, which this is at ε = η = 0.
+    extra, skip: ε and η, at most 1 together, or an item would be clicked less the more it attracts.
+
+    """
+
+    def __init__(self, catalog: Catalog, theta: Any, *, extra: float, skip: float) -> None:
+        super().__init__(catalog, theta)
+        self.extra = _share("extra of NoisyCascade", extra)
+        self.skip = _share("skip of NoisyCascade", skip)
+        if self.extra + self.skip > 1.0 + 1e-9:
+            raise ValueError(f"extra and skip of NoisyCascade must sum to at most 1, got {self.extra + self.skip}")
+
+    def habits(self, attraction: Floats) -> Habits:
+        """Clicks with probability c; goes on after an accident and after no click."""
+        accident = self.extra * np.maximum(0.0, 1.0 - attraction)  # θ may sum to a little above 1, by rounding
+        click = (1.0 - self.skip) * attraction + accident
+        return Habits(click, np.divide(accident, click, out=np.zeros_like(click), where=click > 0.0), 1.0)
+
+
+def _share(name: str, value: Any) -> float:
+    return checks.number(name, value, low=0.0, high=1.0)
+
+
+def _by_position(name: str, values: Any) -> Floats:
+    """Probabilities (K,) or more, read-only."""
+    return checks.fixed(checks.within(name, checks.floats(name, values, (None,), "(K,)"), 0.0, 1.0))
+
+
+def _first(name: str, values: Floats, K: int) -> Floats:
+    """Those of the first K positions."""
+    if values.size < K:
+        raise ValueError(f"{name} must have a number for each of the {K} positions of a list, got {values.size}")
+    return values[:K]

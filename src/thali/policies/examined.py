@@ -1,0 +1,23 @@
+"""Which positions of a list were examined, given the clicks."""
+
+from thali.tools.jit import kernel
+from thali.tools.types import Booleans
+
+# Up to the first click, every position, or up to the last click.
+FIRST_CLICK, ALL, LAST_CLICK = 0, 1, 2
+RULES = {"first-click": FIRST_CLICK, "last-click": LAST_CLICK, "all": ALL}
+
+
+@kernel
+def examined(clicks: Booleans, rule: int) -> int:
+    """How many positions from the top were examined, for one user's clicks (K,): all K where nothing was clicked."""
+    K = clicks.size
+    if rule == FIRST_CLICK:
+        for k in range(K):
+            if clicks[k]:
+                return k + 1
+    elif rule == LAST_CLICK:
+        for k in range(K, 0, -1):
+            if clicks[k - 1]:
+                return k
+    return K

@@ -1,0 +1,152 @@
+"""The index of KL-UCB, and lists of the items of largest index: kernels of the policies that count by item."""
+
+from __future__ import annotations
+
+from math import exp, expm1, log, log1p, sqrt
+
+import numpy as np
+
+from thali.tools.jit import inlined, kernel
+from thali.tools.types import Integers
+
+# Pairs (examined, clicked) whose index is remembered: more than a list meets, few enough to stay in cache.
+SLOTS = 1024
+
+# kl_index is right to this share of its value, whatever the counts.
+PRECISION = 4e-15
+
+
+@kernel
+def kl_index(p: float, limit: float) -> float:
+    """The largest q in [p, 1] with kl(p, q) ≤ limit, to the last digits.
+
+    Halley's method for x = q - p, where kl = -p·log(1 + x/p) - (1-p)·log(1 - x/(1-p)), a form that keeps its digits
+    for small x, kl' = x/(q(1-q)) and kl'' = p/q² + (1-p)/(1-q)². It starts from the expansion of the root in
+    sqrt(limit), held below two bounds on it: where 2x² or (1-p)·log((1-p)/(1-q)) + p·log p, neither of which exceeds
+    kl, reaches limit. Each step cubes the error; two or three are made.
+    """
+    if p >= 1.0 or limit <= 0.0:
+        return min(p, 1.0)
+    if p <= 0.0:
+        return -expm1(-limit)
+    r = 1.0 - p
+    x = min(sqrt(0.5 * limit), sqrt(2.0 * p * r * limit) + max(0.0, (r - p) / 1.5) * limit)
+    if p + x > 0.5:
+        x = min(x, r - r * exp(-(limit - p * log(p)) / r))
+    over_p, over_r = 1.0 / p, 1.0 / r
+    for _ in range(64):
+        q, rest = p + x, r - x
+        if rest <= 0.0:
+            break
+        excess = -p * log1p(x * over_p) - r * log1p(-x * over_r) - limit
+        bend = x * x - 0.5 * excess * (p * rest * rest + r * q * q)
+        step = excess * q * rest * x / max(bend, 0.5 * x * x)
+        x = max(0.5 * x, min(x - step, 0.5 * (x + r)))
+        if abs(step) <= 1e-6 * min(x, rest) + 2e-16 * q:
+            break
+    return min(p + x, 1.0)
+
+
+@inlined
+def tangent(p: float, q: float) -> tuple[float, float]:
+    """(a, b) with a·c + b·(T - c) ≤ T·kl(c/T, q) for all counts, and equality at c/T = p, but for more than rounding.
+
+    For p < q: T·kl(c/T, q) is convex in (c, T - c) and scales with them, so that its slopes at one point make a bound.
+    """
+    if not 0.0 <= p < q:
+        return 0.0, 0.0
+    of_clicks = log(p / q) if p > 0.0 else -1e300  # not infinite, which times no clicks is no number
+    return of_clicks * (1.0 + 1e-14) - 1e-14, log((1.0 - p) / (1.0 - q)) * (1.0 - 1e-14) - 1e-14
+
+
+@inlined
+def kl_bound(count: int, ones: int, q: float) -> float:
+    """T·kl(c/T, q) for counts T and c where c/T ≤ q, else 0: whether an index reaches q, without finding it."""
+    p = ones / max(1, count)
+    if count == 0 or p >= q:
+        return 0.0
+    if q >= 1.0:
+        return np.inf
+    own = p * log(p / q) if p > 0.0 else 0.0
+    return count * (own + (1.0 - p) * log((1.0 - p) / (1.0 - q)))
+
+
+@kernel
+def kl_lists(
+    shown: Integers,
+    clicked: Integers,
+    updates: Integers,
+    out: Integers,
+    items: Integers | None = None,
+    start: Integers | None = None,
+) -> None:
+    """The K items of largest index, in descending order, ties to the lowest item; into out (users, K).
+
+    f(t) = log t + 3 log max(1, log t), t = updates + 1; an item never examined has index 1.
+
+    items, start: what each user may choose from, all by default: items[start[u]:start[u + 1]], ascending, K or more of
+    them (-1 fills up otherwise); start (users + 1,), or (2,) where all users share one range.
+
+    Cost a user: O(1) for each item to choose from, in fact a look at its counts; a list is done once it has K items of
+    index 1. Items with the same counts have the same index, so it is computed once for each pair (T, c) met and
+    remembered, as long as t is the same, for the next users too. It is not computed where T·kl(c/T, q) > f(t) at the
+    index q to beat: a bound on that, the tangent at the last pair that failed, takes two products; the tangent at the
+    pair's own c/T, two logarithms.
+    """
+    users, K = out.shape
+    top = np.empty(K)
+    pairs = np.empty((SLOTS, 2), dtype=np.int64)
+    bound = np.empty(SLOTS)  # the index of the pair, or what it is below
+    exact = np.empty(SLOTS, dtype=np.bool_)
+    budget, slack = 0.0, 0.0
+    begin, end = 0, shown.shape[1]
+    for user in range(users):
+        if user == 0 or updates[user] != updates[user - 1]:
+            log_t = log(updates[user] + 1.0)
+            budget = log_t + 3.0 * log(max(1.0, log_t))
+            slack = budget * (1.0 + 1e-9) + 1e-9
+            pairs[:] = -1
+        if start is not None:
+            own = user if start.size > 2 else 0
+            begin, end = start[own], start[own + 1]
+        size = 0
+        last = -1.0  # the index to beat
+        a, b = 0.0, 0.0
+        counts, hits = shown[user], clicked[user]
+        for position in range(begin, end):
+            if items is None:
+                item = np.uint64(position)
+            else:
+                item = np.uint64(items[position])
+            count, ones = counts[item], hits[item]
+            slot = (np.uint64(37) * np.uint64(count) + np.uint64(ones)) % np.uint64(SLOTS)
+            known = (pairs[slot, 0] == count) & (pairs[slot, 1] == ones)
+            index = bound[slot]
+            if known & (index <= last):
+                continue
+            if not (known & exact[slot]):
+                if a * ones + b * (count - ones) > slack:
+                    continue
+                pairs[slot, 0], pairs[slot, 1] = count, ones
+                own_a, own_b = tangent(ones / count, last * (1.0 - PRECISION))
+                if own_a * ones + own_b * (count - ones) > slack:
+                    bound[slot], exact[slot] = last, False
+                    a, b = own_a, own_b
+                    continue
+                index = kl_index(ones / count, budget / count) if count > 0 else 1.0
+                bound[slot], exact[slot] = index, True
+                if index <= last:
+                    continue
+            at = min(size, K - 1)
+            while at > 0 and top[at - 1] < index:
+                top[at] = top[at - 1]
+                out[user, at] = out[user, at - 1]
+                at -= 1
+            top[at] = index
+            out[user, at] = item
+            size = min(size + 1, K)
+            if size == K:
+                last = top[K - 1]
+                if last >= 1.0:
+                    break
+        out[user, size:] = -1

@@ -1,0 +1,114 @@
+"""Algorithm 1, lines 13-17: what is learned from clicks on a list."""
+
+import numpy as np
+
+from thali.catalog.coverage import cover, empty, gain
+from thali.catalog.items import Items
+from thali.policies.examined import examined
+from thali.tools.jit import kernel
+from thali.tools.types import Booleans, Floats, Integers
+
+
+@kernel
+def add(
+    M: Floats,
+    B: Floats,
+    gains: Floats,
+    clicks: Booleans,
+    count: int,
+    precision: float,
+    positions: Floats,
+    factor: float,
+    support: Integers,
+) -> None:
+    """Lines 14-17 for one user: M += factor·v_k·σ⁻²·xxᵀ and B += factor·v_k·x·click over the first count positions.
+
+    v_k = positions[k]. support (d,) is scratch.
+    """
+    d = B.size
+    for k in range(count):
+        size = 0
+        for j in range(d):
+            if gains[k, j] != 0.0:
+                support[size] = j
+                size += 1
+        weight = factor * positions[k]
+        for a in range(size):
+            i = support[a]
+            for b in range(size):
+                j = support[b]
+                M[i, j] += (precision * weight) * (gains[k, i] * gains[k, j])  # this order keeps M exactly symmetric
+            if clicks[k]:
+                B[i] += weight * gains[k, i]
+
+
+@kernel
+def accumulate(
+    M: Floats,
+    B: Floats,
+    gains: Floats,
+    clicks: Booleans,
+    rule: int,
+    precision: float,
+    positions: Floats,
+    factor: Floats,
+) -> None:
+    """Algorithm 1, lines 13-17: M += σ⁻²·xxᵀ and B += x·click over the examined positions; precision = σ⁻².
+
+    Only an examined position's click counts. positions (K,) weighs each position, factor (users,) each user's list: all
+    ones in Algorithm 1. Cost: O(K·(d + s²)) a user for gains with s topics each.
+    """
+    users, _, d = gains.shape
+    support = np.empty(d, dtype=np.int64)
+    for user in range(users):
+        count = examined(clicks[user], rule)
+        add(M[user], B[user], gains[user], clicks[user], count, precision, positions, factor[user], support)
+
+
+@kernel
+def observe(
+    kind: int,
+    items: Items,
+    lists: Integers,
+    clicks: Booleans,
+    rule: int,
+    precision: float,
+    positions: Floats,
+    M: Floats,
+    B: Floats,
+) -> None:
+    """The same from the lists, to the same bits, without an array of gains. Cost: O(d + K·s²) a user."""
+    users, d = B.shape
+    state = np.empty(d)
+    x = np.empty(d)
+    for user in range(users):
+        state[:] = empty(kind)
+        for k in range(examined(clicks[user], rule)):
+            item = lists[user, k]
+            lo, hi = items.begin[item], items.end[item]
+            weight = positions[k]
+            for a in range(lo, hi):
+                i = items.topics[a]
+                x[i] = gain(kind, items.weights[a], state[i])
+                state[i] = cover(kind, items.weights[a], state[i])
+                if clicks[user, k]:
+                    B[user, i] += weight * x[i]
+            for a in range(lo, hi):
+                i = items.topics[a]
+                for b in range(lo, hi):
+                    j = items.topics[b]
+                    M[user, i, j] += (precision * weight) * (x[i] * x[j])
+
+
+@kernel
+def discount(M: Floats, B: Floats, factor: Floats) -> None:
+    """M = I + factor·(M - I) and B = factor·B, factor (users,); nothing where it is 1. Cost: O(d²) a user."""
+    users, d = B.shape
+    for user in range(users):
+        if factor[user] == 1.0:
+            continue
+        for i in range(d):
+            B[user, i] *= factor[user]
+            for j in range(d):
+                own = 1.0 if i == j else 0.0
+                M[user, i, j] = own + factor[user] * (M[user, i, j] - own)

@@ -1,0 +1,141 @@
+"""The named members of the linear family: the paper's algorithm, its baselines, and their relatives."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from thali import theory
+from thali.catalog.catalog import Catalog
+from thali.policies.linear.policy import LinearPolicy
+from thali.policies.state import State
+from thali.tools import checks
+from thali.tools.types import Floats
+
+
+class CascadeLSB(LinearPolicy):
+    """Maximises the probability of a click on a diverse list, under the diverse cascade model. Algorithm 1.
+
+    See :class:`LinearPolicy` for parameters, departures and cost. alpha="theory" is Theorem 2's lowest.
+    examined="last-click" is what the paper's conclusion leaves for later: learning from several clicks.
+
+    Examples
+    --------
+    >>> import thali
+    >>> catalog = thali.Catalog([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5]])
+    >>> policy = thali.CascadeLSB(catalog, K=2)
+    >>> state = policy.init(users=1)
+    >>> lists = policy.recommend(state)
+    >>> policy.update(state, lists, [[False, True]])
+    >>> lists, policy.estimate(state).round(2)
+    (array([[0, 2]]), array([[0.  , 1.92]]))
+
+    """
+
+    features = "gains"
+    examined = "first-click"
+
+
+class LSBGreedy(LinearPolicy):
+    """Maximises the expected number of clicks on a diverse list, if every position is examined (Yue and Guestrin 2011).
+
+    Learns from all positions, so on people who leave after a click it underrates what stands lower.
+    See :class:`LinearPolicy`. alpha="theory" is (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, for each user at each step;
+    it needs no horizon. delta: δ in (0, 1].
+    """
+
+    features = "gains"
+    examined = "all"
+
+    def __init__(self, catalog: Catalog, K: int, *, delta: float = 0.05, **settings: Any) -> None:
+        self.delta = checks.number(f"delta of {self.name}", delta, low=0.0, strict=True, high=1.0)
+        super().__init__(catalog, K, **settings)
+
+    def theoretical_alpha(self, state: State) -> Floats:
+        """The determinant-based width (users,)."""
+        return theory.determinant_optimism(state.logdet, self.sigma, self.delta)
+
+
+class CascadeLinUCB(LinearPolicy):
+    """Maximises the probability of a click where items attract independently of one another (Zong et al. 2016).
+
+    A cascade with features x_e = Δ(e|∅), as the paper sets it for comparison: no diversity.
+    See :class:`LinearPolicy`. alpha="theory" is Theorem 2's with 2·log(nK) in place of 2·log n.
+
+    Departs from its paper: indices are capped at 1 only if ``capped``; at theoretical α the cap makes every item tie.
+    """
+
+    features = "items"
+    examined = "first-click"
+
+    def __init__(self, catalog: Catalog, K: int, *, capped: bool = False, **settings: Any) -> None:
+        self.cap = 1.0 if checks.flag(f"capped of {self.name}", capped) else inf
+        super().__init__(catalog, K, **settings)
+
+    def theoretical_alpha(self, state: State) -> Floats:
+        """α of Zong et al. for this horizon (users,)."""
+        n = self._horizon()
+        alpha = theory.optimism(self.catalog.d, self.K, n, self.sigma, delta=1.0 / (n * self.K))
+        return np.full(state.users, alpha)
+
+
+class C3UCB(CascadeLinUCB):
+    """CascadeLinUCB where a click lower down is worth less: contextual combinatorial cascades (Li et al. 2016).
+
+    The disjunctive case: the reward of a first click at position k is v_k, 1 = v_1 ≥ v_2 ≥ … > 0. Each examined
+    position is weighed by v_k in the regression, so M = I + σ⁻²Σ v_k²·xxᵀ and B = Σ v_k²·x·click; the list holds the K
+    items of largest index in descending order, which is best for any such v. With all v_k = 1 it is CascadeLinUCB.
+
+    Its paper leaves v open: position_discounts is 0.9^(k-1) by default. Departs from it as CascadeLinUCB does: indices
+    are capped at 1 only if ``capped``; alpha="theory" is CascadeLinUCB's, not their β from the determinant of M.
+
+    Parameters, beside those of :class:`LinearPolicy`
+    -------------------------------------------------
+    position_discounts: v (K,), from above 0 to 1, not ascending; v_1 = 1.
+    """
+
+    def __init__(self, catalog: Catalog, K: int, *, position_discounts: Any = None, **settings: Any) -> None:
+        super().__init__(catalog, K, **settings)
+        told = f"position_discounts of {self.name}"
+        given = 0.9 ** np.arange(self.K) if position_discounts is None else position_discounts
+        v = checks.floats(told, given, (self.K,), "(K,)")
+        if v[0] != 1.0 or (np.diff(v) > 0.0).any() or v[-1] <= 0.0:
+            raise ValueError(f"{told} must begin with 1, not ascend, and stay above 0, got {v.tolist()}")
+        self.positions = v**2
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What M and B depend on."""
+        return {**super().settings, "positions": self.positions.tolist()}
+
+
+class CombLinUCB(LinearPolicy):
+    """Maximises the expected number of clicks, if every position is examined and items attract alone (Wen et al. 2015).
+
+    Combinatorial semi-bandits with linear generalisation, for the K best items. See :class:`LinearPolicy`.
+    alpha="theory" is their c = (1/σ)·sqrt(d·log(1 + nK/(dσ²)) + 2·log(nK)) + 1.
+    """
+
+    features = "items"
+    examined = "all"
+    theoretical_alpha = CascadeLinUCB.theoretical_alpha
+
+
+class CombLinTS(CombLinUCB):
+    """CombLinUCB by sampling: the K best items under one draw θ ~ N(θ̄, M⁻¹) a list (Wen et al. 2015). No α.
+
+    See :class:`LinearPolicy`.
+    """
+
+    explore = "sampling"
+
+
+class EpsilonGreedy(CascadeLSB):
+    """CascadeLSB that explores without a plan: greedy under θ̄, but with probability ε a list of random items.
+
+    See :class:`LinearPolicy`; epsilon is 0.1 by default.
+    """
+
+    explore = "epsilon"

@@ -1,0 +1,296 @@
+"""The linear family: one model with switches, from which the paper's algorithm and most of its relatives follow.
+
+| | features="gains" (diverse) | features="items" |
+|---|---|---|
+| examined="first-click" | CascadeLSB | CascadeLinUCB, C3UCB |
+| examined="last-click" | CascadeLSB(examined="last-click") | CascadeLinUCB(examined="last-click") |
+| examined="all" | LSBGreedy | CombLinUCB, CombLinTS |
+
+Each of them explores by optimism, by sampling or at random (``explore``), and forgets or not (``discount``,
+``window``). The named members are in :mod:`thali.policies.linear.members`.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from math import inf
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from thali import theory
+from thali.catalog.candidates import ALL, Choice
+from thali.catalog.catalog import Catalog
+from thali.catalog.coverage import FIXED
+from thali.lists import greedy
+from thali.lists.greedy import Builder
+from thali.policies.base import Policy
+from thali.policies.examined import RULES
+from thali.policies.linear import posterior
+from thali.policies.linear.forgetting import Discount, Forgetting, Reading, Window
+from thali.policies.linear.learning import accumulate, observe
+from thali.policies.linear.state import LinearState
+from thali.policies.state import State
+from thali.tools import checks
+from thali.tools.threads import by_parts
+from thali.tools.types import Booleans, Floats, Integers
+
+#: The default optimism is this over sigma; docs/decisions.md has the measurement.
+DEFAULT_OPTIMISM = 0.8
+#: The default σ: the paper's; and for sampling, where it is the noise that is assumed (docs/decisions.md).
+DEFAULT_SIGMA, SAMPLING_SIGMA = 0.1, 0.2
+# Beyond this, products in the search's bounds would overflow.
+MOST_OPTIMISM = 1e100
+
+EXPLORE = ("optimism", "sampling", "epsilon")
+
+
+class LinearPolicy(Policy):
+    """Greedy lists under linear attraction: item e is worth xᵀθ̄ + α·sqrt(xᵀM⁻¹x).
+
+    Algorithm 1 of the paper and its relatives. Symbols: M, B, θ̄ = σ⁻²M⁻¹B as there; x = Δ(e|S) for
+    features="gains", Δ(e|∅) for "items". Positions count as examined up to the first click ("first-click"), up to the
+    last one ("last-click"; all K if there is none, for both), or always ("all").
+
+    Departs from the paper: M⁻¹ and θ̄ come from one LDLᵀ of M after each update; the argmax is searched, not
+    scanned, with the same result; ties go to the lowest item.
+
+    Parameters
+    ----------
+    catalog, K: what to choose from, and how many (1 ≤ K ≤ L).
+    sigma: σ ≥ 1e-6, the learning rate, 0.1 by default; for sampling, the noise that is assumed, 0.2 by default (a click
+        of probability 0.04 has that standard deviation).
+    alpha: α ≥ 0; "theory" for what the policy's own analysis asks; by default 0.8/σ, which needs no horizon.
+    horizon: n, for alpha="theory" where the analysis needs it.
+    examined: "first-click" or "last-click", where the policy leaves it open.
+    explore: "optimism" by α; "sampling", one draw θ ~ N(θ̄, M⁻¹) a list, which is greedy under it (Thompson sampling, no
+        α); "epsilon", greedy under θ̄, but for a random list with probability epsilon.
+    epsilon: ε in [0, 1], for explore="epsilon"; 0.1 by default.
+    discount: γ in (0, 1]: an impression counts γ^(the user's impressions since); 1 by default, nothing is forgotten.
+    window: W: only the user's last W impressions count; they are kept in the state, W·(8Kd + K + 8) bytes a user and
+        some more. alpha="theory" takes no account of forgetting.
+    build: how the list is built (:class:`thali.lists.Builder`); greedily by default.
+    threads: how many share the users of a batch; what comes out does not depend on it.
+
+    Cost a user: to recommend, see docs/engine.md, and O(d³) for sampling; O(K·s² + d³) to learn, and for a
+    window O(√W·(d² + K·d)) more; O(d²) memory.
+
+    """
+
+    features: ClassVar[str]
+    examined: str
+    explore: str = "optimism"
+    cap: float = inf
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        K: int,
+        *,
+        sigma: float | None = None,
+        alpha: float | str | None = None,
+        horizon: int | None = None,
+        examined: str | None = None,
+        explore: str | None = None,
+        epsilon: float | None = None,
+        discount: float = 1.0,
+        window: int | None = None,
+        build: Builder = greedy.build,
+        threads: int = 1,
+    ) -> None:
+        super().__init__(catalog, K, threads=threads)
+        self.horizon = None if horizon is None else checks.integer(f"horizon of {self.name}", horizon, low=1)
+        if not callable(build):
+            raise TypeError(f"build of {self.name} must be a function like thali.lists.greedy.build, got {build!r}")
+        self.build = build
+        if examined is not None:
+            allowed = ("all",) if self.examined == "all" else ("first-click", "last-click")
+            self.examined = checks.one_of(f"examined of {self.name}", examined, allowed)
+        if explore is not None:
+            self.explore = checks.one_of(f"explore of {self.name}", explore, EXPLORE)
+        self.samples = self.explore != "optimism"
+        if sigma is None:
+            sigma = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
+        self.sigma = checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
+        if epsilon is not None and self.explore != "epsilon":
+            raise ValueError(f"epsilon of {self.name} must come with explore='epsilon', got {epsilon!r}")
+        self.epsilon = checks.number(f"epsilon of {self.name}", 0.1 if epsilon is None else epsilon, low=0.0, high=1.0)
+        self.positions: Floats = np.ones(self.K)
+        self.forgetting: Forgetting | None = None
+        if window is not None and discount != 1.0:
+            raise ValueError(f"window of {self.name} must not come with a discount, got {window!r} and {discount!r}")
+        if window is not None:
+            self.forgetting = Window(window, self.name)
+        else:
+            fading = Discount(discount, self.name)
+            self.forgetting = None if fading.gamma == 1.0 else fading
+        self.alpha = self._alpha(alpha)
+        if self.alpha == "theory":
+            self.theoretical_alpha(self.init(1))  # what is missing for it is an error now, not at the first list
+
+    def _alpha(self, alpha: float | str | None) -> float | str:
+        """α as it is to be used; an error if it cannot be."""
+        if self.explore != "optimism":
+            if alpha is not None:
+                raise ValueError(f"alpha of {self.name} must not be given with explore={self.explore!r}, got {alpha!r}")
+            return 0.0
+        if alpha is None:
+            return DEFAULT_OPTIMISM / self.sigma
+        if isinstance(alpha, str):
+            if alpha != "theory":
+                raise ValueError(f"alpha of {self.name} must be a number of at least 0, or 'theory', got {alpha!r}")
+            return alpha
+        checked = checks.number(f"alpha of {self.name}", alpha, low=0.0)
+        if checked > MOST_OPTIMISM:
+            raise ValueError(f"alpha of {self.name} must be at most {MOST_OPTIMISM:g}, got {alpha!r}")
+        return checked
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What M and B depend on."""
+        return {
+            "topics": self.catalog.topics_digest,
+            "sigma": self.sigma,
+            "features": self.features,
+            "examined": self.examined,
+            "discount": self.forgetting.gamma if isinstance(self.forgetting, Discount) else 1.0,
+            "window": self.forgetting.size if isinstance(self.forgetting, Window) else None,
+        }
+
+    def start(self, users: int) -> State:
+        """M = I_d, B = 0 (Algorithm 1, line 2)."""
+        d = self.catalog.d
+        more = {} if self.forgetting is None else self.forgetting.arrays(users, self.K, d)
+        M, B, updates = np.tile(np.eye(d), (users, 1, 1)), np.zeros((users, d)), np.zeros(users, dtype=np.int64)
+        return LinearState(type(self).__name__, self.settings, M=M, B=B, updates=updates, **more)
+
+    def estimate(self, state: State) -> Floats:
+        """θ̄ = σ⁻²M⁻¹B (users, d), Algorithm 1, line 4."""
+        self.check(state)
+        return np.asarray(state.solution * self.sigma**-2)
+
+    def optimism(self, state: State) -> Floats:
+        """α of each user now (users,)."""
+        self.check(state)
+        return self._optimism(state)
+
+    def _optimism(self, state: State) -> Floats:
+        if self.alpha == "theory":
+            return self.theoretical_alpha(state)
+        alpha = np.empty(state.users)
+        alpha.fill(self.alpha)
+        return alpha
+
+    def theoretical_alpha(self, state: State) -> Floats:
+        """α of Theorem 2 for this horizon, with ‖θ*‖ ≤ 1 (users,)."""
+        return np.full(state.users, theory.optimism(self.catalog.d, self.K, self._horizon(), self.sigma))
+
+    def gains(self, lists: Any) -> Floats:
+        """The features x of every position as shown (users, K, d): Δ(a_k|a_1..a_{k-1}), or Δ(a_k|∅) for "items"."""
+        return self.catalog.gains(lists) if self.features == "gains" else self.catalog.item_gains(lists)
+
+    def choose(self, state: State, rng: Any) -> Integers:
+        """Algorithm 1, lines 4-11. rng is used by those that sample or explore at random."""
+        return self.choose_among(state, rng, ALL)
+
+    def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
+        """The same, from what each user may be shown."""
+        assert isinstance(state, LinearState)
+        estimate, alpha = state.solution * self.sigma**-2, self._optimism(state)
+        if self.explore == "sampling":
+            normal = np.stack([generator.standard_normal(self.catalog.d) for generator in rng])
+            posterior.draw(state.arrays["M"], estimate, normal, estimate)
+        if self.threads == 1:
+            lists = self._build(estimate, state.inverse, alpha, choice)
+        else:
+            lists = np.empty((state.users, self.K), dtype=np.int64)
+
+            def build(users: slice) -> None:
+                lists[users] = self._build(estimate[users], state.inverse[users], alpha[users], choice.part(users))
+
+            by_parts(build, state.users, self.threads)
+        if self.explore == "epsilon":
+            at_random = [user for user, generator in enumerate(rng) if generator.random() < self.epsilon]
+            for user in at_random:
+                open_to = np.flatnonzero(~choice.excluded(user, self.catalog.present))
+                lists[user] = rng[user].choice(open_to, self.K, replace=False)
+        return lists
+
+    def _build(self, estimate: Floats, inverse: Floats, alpha: Floats, choice: Choice) -> Integers:
+        """By the builder, which need not know of choices where there is none to make."""
+        among = {} if choice is ALL else {"choice": choice}
+        return self.build(
+            self.catalog, estimate, inverse, alpha, K=self.K, features=self.features, cap=self.cap, **among
+        )
+
+    def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
+        """Algorithm 1, lines 13-17; the latest impressions, where time matters."""
+        self._learn(state, clicks, gains, None)
+
+    def learn_late(self, state: State, lists: Integers, clicks: Booleans, gains: Floats, shown_at: Integers) -> None:
+        """The same, for impressions of these numbers."""
+        if type(self).learn is LinearPolicy.learn:
+            self._learn(state, clicks, gains, shown_at)
+        elif self.forgetting is None:
+            self.learn(state, lists, clicks, gains)
+        else:
+            raise TypeError(
+                f"{self.name}, which forgets and has a learn of its own, must define learn_late for shown_at"
+            )
+
+    def _learn(self, state: State, clicks: Booleans, gains: Floats, number: Integers | None) -> None:
+        assert isinstance(state, LinearState)
+        if self.forgetting is None:
+            self.add(state.M, state.B, clicks, gains)
+        else:
+            latest = state.clock if number is None else number
+            reading = Reading(RULES[self.examined], self.sigma**-2, self.positions)
+            self.forgetting.learn(state, gains, clicks, latest, reading)
+        state.updates += 1
+        state.refresh()
+
+    def add(self, M: Floats, B: Floats, clicks: Booleans, gains: Floats, *, times: float = 1.0) -> None:
+        """Algorithm 1, lines 13-17, on M (users, d, d) and B (users, d) themselves, where nothing is forgotten.
+
+        times=-1 takes back what was added before, up to rounding.
+        """
+        factor = np.full(len(B), times)
+        accumulate(M, B, gains, clicks, RULES[self.examined], self.sigma**-2, self.positions, factor)
+
+    def variant(self, K: int, alpha: float | str | None = None) -> Self:
+        """The same learner with lists of another length and, if given, another α; its states are this one's.
+
+        K may be more than there are items now: of a list that was shown when there were more, it can still learn.
+        """
+        other = copy(self)
+        other.K = checks.integer(f"K of {self.name}", K, low=1)
+        if (self.positions != 1.0).any():
+            raise TypeError(f"variants need a policy that weighs all positions alike, which {self.name} does not")
+        other.positions = np.ones(other.K)
+        if alpha is not None:
+            other.alpha = other._alpha(alpha)
+        return other
+
+    def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
+        """The same, to the last bit, straight from the weights; unless gains or learning are of one's own."""
+        mine, c = type(self), self.catalog
+        own = mine.gains is not LinearPolicy.gains or mine.learn is not LinearPolicy.learn
+        if own or c.custom is not None or self.forgetting is not None:
+            super().learn_now(state, lists, clicks)
+            return
+        assert isinstance(state, LinearState)
+        kind = c.kind if self.features == "gains" else FIXED
+        rule, precision, positions = RULES[self.examined], self.sigma**-2, self.positions
+        M, B = state.arrays["M"], state.arrays["B"]
+
+        def learn(users: slice) -> None:
+            observe(kind, c.sparse, lists[users], clicks[users], rule, precision, positions, M[users], B[users])
+            state.refresh(users)
+
+        by_parts(learn, state.users, self.threads)
+        state.arrays["updates"] += 1
+
+    def _horizon(self) -> int:
+        if self.horizon is None:
+            raise ValueError(f"horizon of {self.name} must be given for alpha='theory', got None")
+        return self.horizon

@@ -1,0 +1,138 @@
+"""What a service is started with, as one value that its processes can hand on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from thali.tools import checks
+
+#: The environment variable by which processes of one service get the settings.
+VARIABLE = "THALI_SERVE"
+ROLES = ("read", "write", "admin")
+SHORTEST_KEY = 16
+
+
+@dataclass(frozen=True)
+class LearnerSetting:
+    """A learner by name: a policy of the linear family, its settings, and its share of the users."""
+
+    name: str
+    policy: str = "CascadeLSB"
+    K: int | None = None
+    """10 by default, or as many as there are items."""
+    sigma: float | None = None
+    alpha: float | None = None
+    share: float = 1.0
+
+    @classmethod
+    def read(cls, text: str) -> LearnerSetting:
+        """From ``"name: CascadeLSB K=10 sigma=0.1 alpha=8 share=0.5"``.
+
+        >>> LearnerSetting.read("plain: CascadeLinUCB K=5 share=0.25")
+        LearnerSetting(name='plain', policy='CascadeLinUCB', K=5, sigma=None, alpha=None, share=0.25)
+        """
+        name, colon, rest = text.partition(":")
+        words = rest.split()
+        if not name.strip() or not colon or not words:
+            raise ValueError(f"learner must be written 'NAME: POLICY K=10 ...', got {text!r}")
+        given: dict[str, Any] = {}
+        for word in words[1:]:
+            what, equals, value = word.partition("=")
+            if what not in ("K", "sigma", "alpha", "share") or not equals:
+                raise ValueError(
+                    f"learner {name.strip()!r} must have settings K=, sigma=, alpha= or share=, got {word!r}"
+                )
+            try:
+                given[what] = int(value) if what == "K" else float(value)
+            except ValueError:
+                raise ValueError(f"{what} of learner {name.strip()!r} must be a number, got {value!r}") from None
+        return cls(name.strip(), words[0], **given)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one request may ask for."""
+
+    body: int = 1 << 20
+    """Bytes."""
+    K: int = 100
+    names: int = 10_000
+    """Candidates, and items to exclude."""
+    batch: int = 1000
+    """Feedbacks in one request."""
+    waiting: int = 10_000
+    """Requests that wait for the store; more are turned away (503)."""
+    simulated_steps: int = 20_000
+    """Steps of a simulation, over all its policies."""
+    changes: int = 20
+    """Of taste, in a simulation."""
+    traced: int = 100_000
+    """Names and numbers of a simulation's trace, points·policies·(K + topics): some megabytes."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of it."""
+
+    catalog: str
+    store: str = "sqlite:///thali.db"
+    learners: tuple[LearnerSetting, ...] = (LearnerSetting("default"),)
+    no_click_after: float | None = None
+    keep_days: float = 30.0
+    cache_mb: int = 256
+    new_catalog: bool = False
+    keys: tuple[tuple[str, str], ...] = ()
+    """Role and key."""
+    hosts: tuple[str, ...] = ()
+    """Names by which the service may be called; all if there are none."""
+    log_requests: bool = True
+    limits: Limits = field(default_factory=Limits)
+
+    def hand_on(self) -> None:
+        """Leave the settings in the environment, for processes started from here."""
+        os.environ[VARIABLE] = json.dumps(asdict(self))
+
+    @classmethod
+    def handed_on(cls) -> Settings:
+        """The settings from the environment."""
+        given = json.loads(os.environ[VARIABLE])
+        given["learners"] = tuple(LearnerSetting(**learner) for learner in given["learners"])
+        given["keys"] = tuple((role, key) for role, key in given["keys"])
+        given["hosts"] = tuple(given["hosts"])
+        return cls(**{**given, "limits": Limits(**given["limits"])})
+
+
+def read_keys(path: str | Path) -> tuple[tuple[str, str], ...]:
+    """Keys from a file: a line each, role and key (``write 6f1c…``); lines that begin with # are not read."""
+    file = Path(path)
+    if not file.exists():
+        raise FileNotFoundError(f"keys must be a file with a role and a key a line, found nothing at {path}")
+    found = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) != 2:
+            raise ValueError(f"{path}, line {number}: must be a role and a key, got {len(words)} words")
+        found.append((words[0], words[1]))
+    return check_keys(found, f"{path}")
+
+
+def check_keys(keys: Sequence[tuple[str, str]], whose: str) -> tuple[tuple[str, str], ...]:
+    """Keys that can be used: at least one, each long enough, never shown in an error."""
+    for number, (role, key) in enumerate(keys, start=1):
+        checks.one_of(f"{whose}, key {number}: role", role, ROLES)
+        if len(key) < SHORTEST_KEY or not key.isascii():
+            raise ValueError(
+                f"{whose}, key {number}: must have at least {SHORTEST_KEY} ASCII characters, has {len(key)}"
+            )
+    if not keys:
+        raise ValueError(f"{whose}: there must be at least one key")
+    if len({key for _, key in keys}) != len(keys):
+        raise ValueError(f"{whose}: keys must be different from one another")
+    return tuple(keys)

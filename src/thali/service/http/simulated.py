@@ -1,0 +1,127 @@
+"""What a simulation does, in a process of its own, and what it answers. Imports little: the first one waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thali.catalog.catalog import Catalog
+from thali.lab.simulate import simulate
+from thali.people import DiverseCascade
+from thali.people.drift import Drift
+from thali.policies import POLICIES, LinearPolicy, State
+from thali.tools.types import Floats, Integers
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRun:
+    """How a policy did."""
+
+    policy: str
+    regret: list[float]
+    """Cumulative, at the steps of the simulation, against the best list of the moment."""
+    clicks: list[int]
+    """Cumulative."""
+    last_list: list[Any]
+    estimate: dict[Any, float] | None
+    """The taste learned by topic; None for a policy that learns otherwise."""
+    lists: list[list[Any]] | None
+    """With trace, the list shown at each of the steps."""
+    estimates: list[list[float]] | None
+    """With trace, the estimate after each of the steps, in the order of the topics; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedChange:
+    """The taste from a step on."""
+
+    step: int
+    theta: dict[Any, float]
+    best_list: list[Any]
+    best: float
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A person and how each policy did; the same luck for all."""
+
+    theta: dict[Any, float]
+    """The taste at the start."""
+    best_list: list[Any]
+    best: float
+    """The probability of a click on the best list: what can be attained."""
+    changes: list[SimulatedChange]
+    steps: list[int]
+    runs: list[SimulatedRun]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be simulated."""
+
+    catalog: Catalog
+    policies: list[str]
+    steps: int
+    K: int
+    theta: list[float] | None
+    """By topic; drawn from the seed if there is none."""
+    changes: list[tuple[int, list[float]]]
+    """Steps and the tastes that take over there."""
+    seed: int
+    points: list[int]
+    """The steps that are answered."""
+    trace: bool
+
+
+def run(work: Work) -> Simulated:
+    """Simulate; without the items that were removed, as models and policies that learn by item want all there."""
+    there = np.flatnonzero(work.catalog.present)
+    names = [work.catalog.items[e] for e in there.tolist()]
+    topics = list(work.catalog.topics)
+    catalog = Catalog(work.catalog.csr[there], items=names, topics=topics, coverage=work.catalog.coverage)
+    drawn = np.random.default_rng(work.seed).dirichlet(np.full(catalog.d, 0.5)).tolist()
+    tastes = [(0, drawn if work.theta is None else work.theta), *work.changes]
+    person = Drift([DiverseCascade(catalog, [theta]) for _, theta in tastes], [step for step, _ in tastes])
+    first, *changes = (_change(catalog, person, work.K, step) for step in person.starts)
+    runs = [_run(catalog, person, work, name) for name in work.policies]
+    return Simulated(first.theta, first.best_list, first.best, changes, work.points, runs)
+
+
+def _change(catalog: Catalog, person: Drift, K: int, step: int) -> SimulatedChange:
+    model = person.at(step)
+    assert model.theta is not None
+    best = model.best_lists(K)
+    return SimulatedChange(
+        step, _by_topic(catalog, model.theta[0]), _names(catalog, best[0]), float(model.click_probability(best)[0])
+    )
+
+
+def _run(catalog: Catalog, person: Drift, work: Work, name: str) -> SimulatedRun:
+    policy: Any = POLICIES[name](catalog, work.K)
+    learns_topics = isinstance(policy, LinearPolicy)
+    estimates: list[list[float]] = []
+
+    def look(_: int, state: State) -> None:
+        estimates.append(policy.estimate(state)[0].tolist())
+
+    on_point = look if learns_topics and work.trace else None
+    done = simulate(policy, person, work.steps, work.seed, points=work.points, on_point=on_point)
+    return SimulatedRun(
+        name,
+        done.regret[0].tolist(),
+        done.clicks[0].tolist(),
+        _names(catalog, done.lists[0, -1]),
+        _by_topic(catalog, policy.estimate(done.state)[0]) if learns_topics else None,
+        [_names(catalog, items) for items in done.lists[0]] if work.trace else None,
+        estimates if on_point is not None else None,
+    )
+
+
+def _names(catalog: Catalog, items: Integers) -> list[Any]:
+    return [catalog.items[e] for e in items.tolist()]
+
+
+def _by_topic(catalog: Catalog, values: Floats) -> dict[Any, float]:
+    return dict(zip(catalog.topics, values.tolist(), strict=True))

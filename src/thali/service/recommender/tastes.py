@@ -1,0 +1,111 @@
+"""Statistics in memory: one user's under one learner, over the topics of now; and a bounded number of them kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thali.policies.linear.policy import LinearPolicy
+from thali.policies.linear.state import LinearState
+from thali.service.recommender.learners import Learner
+from thali.service.stores.records import AsShown, Impression, Key, Statistics, pack, unpack_shown
+from thali.service.stores.topics import Topics
+from thali.tools.types import Booleans, Floats
+
+# What Python adds to the numbers of one taste, measured: objects, arrays, the key.
+OVERHEAD_BYTES = 2500
+
+
+@dataclass(slots=True)
+class Taste:
+    """What is learned of a user. Never changed in place: learning makes another, which takes its place when durable."""
+
+    state: LinearState
+    sequence: int
+
+    @property
+    def updates(self) -> int:
+        """Impressions learned from."""
+        return int(self.state.arrays["updates"][0])
+
+    @classmethod
+    def blank(cls, policy: LinearPolicy) -> Taste:
+        """Of a user of whom nothing is known."""
+        state = policy.init(1)
+        assert isinstance(state, LinearState)
+        return cls(state, 0)
+
+    def of(self, M: Floats, B: Floats, updates: int, sequence: int) -> Taste:
+        """Another taste under the same learner, from M (1, d, d) and B (1, d)."""
+        return Taste(self.state.of(M, B, np.array([updates])), sequence)
+
+    def read(self, kept: Statistics, topics: Topics) -> Taste:
+        """Another one, from the store. Of topics added since nothing is known; dropped ones are left out."""
+        M, B = topics.read(kept)
+        return self.of(M[None], B[None], kept.updates, kept.sequence)
+
+    def written(self, topics: Topics) -> Statistics:
+        """For the store."""
+        arrays = self.state.arrays
+        return Statistics(topics.now, self.updates, self.sequence, pack(arrays["M"][0], arrays["B"][0]))
+
+    def learned(self, learner: Learner, *lessons: Lesson, times: int = 1) -> Taste:
+        """With lessons more, one after another; or with times=-1 less, up to rounding."""
+        M, B = self.state.arrays["M"].copy(), self.state.arrays["B"].copy()
+        for lesson in lessons:
+            learner.variant(lesson.clicks.shape[1], None).add(M, B, lesson.clicks, lesson.gains, times=float(times))
+        return self.of(M, B, self.updates + times * len(lessons), self.sequence + 1)
+
+
+@dataclass(slots=True)
+class Lesson:
+    """Clicks (1, K) on a list whose gains were (1, K, d), as a policy learns from them."""
+
+    clicks: Booleans
+    gains: Floats
+
+    @classmethod
+    def of(cls, shown: Impression, clicked: Sequence[int], topics: Topics) -> Lesson:
+        """From an impression: with the gains as shown, over the topics of now."""
+        K = len(shown.items)
+        clicks = np.zeros((1, K), dtype=np.bool_)
+        clicks[0, list(clicked)] = True
+        numbers: AsShown = unpack_shown(shown.numbers, K)
+        return cls(clicks, numbers.gains(topics.place(shown.topics), topics.d)[None])
+
+
+class Tastes:
+    """The tastes used last, of as many users as fit into so many bytes."""
+
+    def __init__(self, size: int, d: int) -> None:
+        self.most = max(1, size // (8 * (2 * d * d + 2 * d + 2) + OVERHEAD_BYTES))
+        self._kept: OrderedDict[Key, Taste] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Key) -> Taste | None:
+        """The taste, if it is kept."""
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
+
+    def keep(self, key: Key, taste: Taste) -> None:
+        """Keep it, in place of the one that was not used for longest."""
+        self._kept[key] = taste
+        self._kept.move_to_end(key)
+        if len(self._kept) > self.most:
+            self._kept.popitem(last=False)
+
+    def drop(self, user: str) -> None:
+        """Forget a user's."""
+        for key in [key for key in self._kept if key[0] == user]:
+            del self._kept[key]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._kept.clear()

@@ -1,0 +1,371 @@
+"""A store in SQL: tables, statements and migrations, written once for SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from thali.service.stores.records import Change, Heading, Impression, Key, Statistics, StoreError, Writes
+
+# What brings a store from version i to i + 1; {blob}, {real} and {text}, the one of names, which are ordered by code
+# point, are the database's words. Never edit one: add one.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE meta (name {text} PRIMARY KEY, value TEXT NOT NULL)",
+        "CREATE TABLE topic_sets (number INTEGER PRIMARY KEY, names TEXT NOT NULL)",
+        "CREATE TABLE learners (name {text} PRIMARY KEY, settings TEXT NOT NULL)",
+        "CREATE TABLE catalogs (epoch INTEGER PRIMARY KEY, digest TEXT NOT NULL, changes BIGINT NOT NULL)",
+        "CREATE TABLE item_changes (epoch INTEGER, seq BIGINT, item TEXT NOT NULL, weights TEXT, at {real} NOT NULL, "
+        "PRIMARY KEY (epoch, seq))",
+        'CREATE TABLE statistics ("user" {text}, learner {text}, topics INTEGER NOT NULL, updates BIGINT NOT NULL, '
+        'sequence BIGINT NOT NULL, numbers {blob} NOT NULL, PRIMARY KEY ("user", learner))',
+        'CREATE TABLE impressions (id {blob} PRIMARY KEY, "user" {text} NOT NULL, learner {text} NOT NULL, '
+        "topics INTEGER NOT NULL, items TEXT NOT NULL, numbers {blob} NOT NULL, predicted {real} NOT NULL, "
+        "clicked TEXT, answer TEXT, answered_at {real}, sequence BIGINT)",
+        'CREATE INDEX impressions_of_user ON impressions ("user", id)',
+        "CREATE TABLE counters (hour BIGINT, learner {text}, worker {text}, name {text}, value {real} NOT NULL, "
+        "PRIMARY KEY (hour, learner, worker, name))",
+    ),
+)
+VERSION = len(MIGRATIONS)
+#: Tables in an order in which they can be copied, with their columns.
+TABLES: dict[str, tuple[str, ...]] = {
+    "meta": ("name", "value"),
+    "topic_sets": ("number", "names"),
+    "learners": ("name", "settings"),
+    "catalogs": ("epoch", "digest", "changes"),
+    "item_changes": ("epoch", "seq", "item", "weights", "at"),
+    "statistics": ('"user"', "learner", "topics", "updates", "sequence", "numbers"),
+    "impressions": (
+        *("id", '"user"', "learner", "topics", "items", "numbers", "predicted"),
+        *("clicked", "answer", "answered_at", "sequence"),
+    ),
+    "counters": ("hour", "learner", "worker", "name", "value"),
+}
+#: Their primary keys.
+KEYS: dict[str, tuple[str, ...]] = {
+    "meta": ("name",),
+    "topic_sets": ("number",),
+    "learners": ("name",),
+    "catalogs": ("epoch",),
+    "item_changes": ("epoch", "seq"),
+    "statistics": ('"user"', "learner"),
+    "impressions": ("id",),
+    "counters": ("hour", "learner", "worker", "name"),
+}
+SHOWN = ", ".join(TABLES["impressions"])
+KEPT = "topics, updates, sequence, numbers"
+
+
+class SqlStore(ABC):
+    """All that must not be lost: statistics, impressions, changes of the catalog, counters.
+
+    Used by one thread at a time. Everything happens between :meth:`begin` and :meth:`commit` or :meth:`rollback`; what
+    fails raises :class:`StoreError` and leaves the store as it was. A value never becomes part of a statement.
+    """
+
+    #: The database: "sqlite" or "postgresql".
+    kind: ClassVar[str]
+    #: Whether other processes write to it all the time, so that nothing read may be kept for later.
+    shared: ClassVar[bool]
+    words: ClassVar[dict[str, str]]
+    #: What the store is, to be shown: without a password.
+    url: str
+
+    @abstractmethod
+    def begin(self, *, write: bool = True) -> bool:
+        """Start a transaction; connects again where the connection was lost. One that does not write sees one moment.
+
+        False where another process holds the store: try again a little later.
+        """
+
+    def begin_in_turn(self, patience: float, *, write: bool = True) -> None:
+        """The same, waiting up to so many seconds for its turn."""
+        until = time.monotonic() + patience
+        while not self.begin(write=write):
+            if time.monotonic() > until:
+                raise StoreError(f"store {self.url} was held by another process for {patience:g} s")
+            time.sleep(0.002)
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Make it durable: on disk when this returns."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Undo it; never fails."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give everything back."""
+
+    @abstractmethod
+    def generation(self) -> int | None:
+        """Another number whenever another process has written; None if that may be at any time."""
+
+    @abstractmethod
+    def again(self) -> SqlStore:
+        """Another connection to the same store, to read beside this one."""
+
+    @abstractmethod
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a statement, with ? for values."""
+
+    @abstractmethod
+    def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """A statement for many rows of values."""
+
+    @abstractmethod
+    def version(self) -> int:
+        """The version of its tables, 0 if there are none."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes that it takes on disk now; in a transaction."""
+
+    @abstractmethod
+    def lock_setup(self) -> None:
+        """Until commit, no other process sets up the same store."""
+
+    @abstractmethod
+    def impressions(self, ids: Sequence[bytes]) -> dict[bytes, Impression]:
+        """Those that are there, for no other process to change until commit."""
+
+    @abstractmethod
+    def statistics(self, keys: Sequence[Key]) -> dict[Key, Statistics]:
+        """Those that are there, to be looked at."""
+
+    @abstractmethod
+    def hold(self, keys: Sequence[Key], blank: Statistics) -> dict[Key, Statistics]:
+        """Those of all keys, for no other process to change until commit; blank where there are none."""
+
+    # Setting up
+
+    def migrate(self) -> int:
+        """Bring the tables to this version of thali; returns the version they had. In a transaction."""
+        self.lock_setup()
+        had = self.version()
+        if had > VERSION:
+            raise ValueError(f"store {self.url} must be of version {VERSION} or before, got {had}: thali is too old")
+        for number in range(had, VERSION):
+            for statement in MIGRATIONS[number]:
+                self.execute(statement.format_map(self.words))
+        if had < VERSION:
+            self.set_meta("version", str(VERSION))
+        return had
+
+    def meta(self, name: str) -> str | None:
+        """A word that is kept, such as how far time-outs were given."""
+        rows = self.execute("SELECT value FROM meta WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Keep it."""
+        self.execute(
+            "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (name, value),
+        )
+
+    def drop_meta(self, name: str) -> None:
+        """Keep it no more."""
+        self.execute("DELETE FROM meta WHERE name = ?", (name,))
+
+    def metas(self, prefix: str) -> dict[str, str]:
+        """All words whose names begin so."""
+        return dict(self.execute("SELECT name, value FROM meta WHERE substr(name, 1, ?) = ?", (len(prefix), prefix)))
+
+    def topic_sets(self) -> list[list[str]]:
+        """The topics of all catalogs so far, the last ones in force; their numbers are their places."""
+        return [json.loads(names) for (names,) in self.execute("SELECT names FROM topic_sets ORDER BY number")]
+
+    def add_topics(self, number: int, names: Sequence[Any]) -> None:
+        """A new set of topics."""
+        self.execute("INSERT INTO topic_sets (number, names) VALUES (?, ?)", (number, json.dumps(list(names))))
+
+    def learners(self) -> dict[str, dict[str, Any]]:
+        """The settings of each learner by name."""
+        return {name: json.loads(told) for name, told in self.execute("SELECT name, settings FROM learners")}
+
+    def add_learner(self, name: str, settings: dict[str, Any]) -> None:
+        """A new learner."""
+        self.execute("INSERT INTO learners (name, settings) VALUES (?, ?)", (name, json.dumps(settings)))
+
+    # The catalog
+
+    def heading(self) -> Heading | None:
+        """The catalog in force."""
+        rows = self.execute("SELECT epoch, digest, changes FROM catalogs ORDER BY epoch DESC LIMIT 1")
+        return Heading(*rows[0]) if rows else None
+
+    def add_catalog(self, epoch: int, digest: str) -> None:
+        """Another catalog, from now on."""
+        self.execute("INSERT INTO catalogs (epoch, digest, changes) VALUES (?, ?, 0)", (epoch, digest))
+
+    def changes_made(self, epoch: int) -> int:
+        """How many changes a catalog has seen."""
+        return int(self.execute("SELECT changes FROM catalogs WHERE epoch = ?", (epoch,))[0][0])
+
+    def changes(self, epoch: int, after: int) -> list[Change]:
+        """What was put and removed since change number after."""
+        rows = self.execute(
+            "SELECT seq, item, weights, at FROM item_changes WHERE epoch = ? AND seq > ? ORDER BY seq", (epoch, after)
+        )
+        return [Change(seq, json.loads(item), weights and json.loads(weights), at) for seq, item, weights, at in rows]
+
+    def next_change(self, epoch: int) -> int:
+        """The number of the next change; whoever has asked keeps all others waiting until commit."""
+        rows = self.execute("UPDATE catalogs SET changes = changes + 1 WHERE epoch = ? RETURNING changes", (epoch,))
+        return int(rows[0][0])
+
+    def add_change(self, epoch: int, change: Change) -> None:
+        """An item put or removed."""
+        weights = None if change.weights is None else json.dumps(change.weights)
+        self.execute(
+            "INSERT INTO item_changes (epoch, seq, item, weights, at) VALUES (?, ?, ?, ?, ?)",
+            (epoch, change.seq, json.dumps(change.item), weights, change.at),
+        )
+
+    # A batch
+
+    def write(self, writes: Writes, worker: str) -> None:
+        """All that a batch leaves behind."""
+        if writes.shown:
+            marks = ", ".join("?" * len(TABLES["impressions"]))
+            self.execute_many(f"INSERT INTO impressions ({SHOWN}) VALUES ({marks})", map(_row, writes.shown))
+        if writes.answered:
+            self.execute_many(
+                "UPDATE impressions SET clicked = ?, answer = ?, answered_at = ?, sequence = ? WHERE id = ?",
+                [(_clicked(i), i.answer, i.answered_at, i.sequence, i.id) for _, i in sorted(writes.answered.items())],
+            )
+        if writes.statistics:
+            self.execute_many(
+                f'INSERT INTO statistics ("user", learner, {KEPT}) VALUES (?, ?, ?, ?, ?, ?) '
+                'ON CONFLICT ("user", learner) DO UPDATE SET topics = excluded.topics, updates = excluded.updates, '
+                "sequence = excluded.sequence, numbers = excluded.numbers",
+                [(*key, s.topics, s.updates, s.sequence, s.numbers) for key, s in sorted(writes.statistics.items())],
+            )
+        if writes.counts:
+            self.execute_many(
+                "INSERT INTO counters (hour, learner, worker, name, value) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (hour, learner, worker, name) DO UPDATE SET value = counters.value + excluded.value",
+                [
+                    (hour, learner, worker, name, value)
+                    for (hour, learner, name), value in sorted(writes.counts.items())
+                    if value
+                ],
+            )
+
+    # Looking
+
+    def of_user(self, user: str) -> dict[str, Statistics]:
+        """A user's statistics by learner."""
+        rows = self.execute(f'SELECT learner, {KEPT} FROM statistics WHERE "user" = ? ORDER BY learner', (user,))
+        return {learner: Statistics(*rest) for learner, *rest in rows}
+
+    def history(self, user: str, before: bytes, limit: int) -> list[Impression]:
+        """A user's impressions before an id, the latest first."""
+        return self._impressions('"user" = ? AND id < ? ORDER BY id DESC LIMIT ?', (user, before, limit))
+
+    def counts_of_user(self, user: str) -> dict[str, tuple[int, int, int]]:
+        """By learner: a user's impressions, those answered, and those with a click."""
+        rows = self.execute(
+            "SELECT learner, count(*), count(clicked), sum(CASE WHEN clicked <> '[]' THEN 1 ELSE 0 END) "
+            'FROM impressions WHERE "user" = ? GROUP BY learner',
+            (user,),
+        )
+        return {learner: (shown, answered, int(clicked or 0)) for learner, shown, answered, clicked in rows}
+
+    def learned(self, user: str, learner: str) -> list[Impression]:
+        """What a user's statistics were learned from and is still kept, in that order."""
+        return self._impressions(
+            '"user" = ? AND learner = ? AND sequence IS NOT NULL ORDER BY sequence', (user, learner)
+        )
+
+    def unanswered(self, since: bytes, before: bytes, limit: int) -> list[bytes]:
+        """Ids of impressions without an answer from one id on and before another, the oldest first."""
+        rows = self.execute(
+            "SELECT id FROM impressions WHERE id >= ? AND id < ? AND clicked IS NULL ORDER BY id LIMIT ?",
+            (since, before, limit),
+        )
+        return [bytes(id) for (id,) in rows]
+
+    def users(self, after: str, limit: int) -> list[str]:
+        """Names of users with statistics, ascending."""
+        rows = self.execute(
+            'SELECT DISTINCT "user" FROM statistics WHERE "user" > ? AND sequence > 0 ORDER BY "user" LIMIT ?',
+            (after, limit),
+        )
+        return [name for (name,) in rows]
+
+    def counters(self, since: int) -> list[tuple[int, str, str, float]]:
+        """Hour, learner, name and value of all counters from an hour on, and of hour 0, over all workers."""
+        return [
+            (hour, learner, name, float(value))
+            for hour, learner, name, value in self.execute(
+                "SELECT hour, learner, name, sum(value) FROM counters WHERE hour >= ? OR hour = 0 "
+                "GROUP BY hour, learner, name ORDER BY hour, learner, name",
+                (since,),
+            )
+        ]
+
+    # Removing
+
+    def forget(self, user: str) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Remove all of a user: how many impressions there were, and updates and sequence by learner."""
+        gone = len(self.execute('DELETE FROM impressions WHERE "user" = ? RETURNING 1', (user,)))
+        rows = self.execute('DELETE FROM statistics WHERE "user" = ? RETURNING learner, updates, sequence', (user,))
+        return gone, {learner: (updates, sequence) for learner, updates, sequence in rows}
+
+    def prune(self, before: bytes, limit: int) -> int:
+        """Remove up to so many impressions before an id, the oldest first; how many it were."""
+        return len(
+            self.execute(
+                "DELETE FROM impressions WHERE id IN (SELECT id FROM impressions WHERE id < ? ORDER BY id LIMIT ?) "
+                "RETURNING 1",
+                (before, limit),
+            )
+        )
+
+    def unlearn(self, keys: Iterable[Key]) -> None:
+        """Impressions of these users and learners: what was learned from them is in no statistics any more."""
+        self.execute_many(
+            'UPDATE impressions SET sequence = NULL WHERE "user" = ? AND learner = ? AND sequence IS NOT NULL',
+            sorted(keys),
+        )
+
+    def scrub(self) -> None:  # noqa: B027 (a server has nothing of the kind)
+        """After a commit: leave no trace of what was removed where the store can, beside its tables."""
+
+    def clear(self, table: str) -> None:
+        """Remove all rows of one of the tables."""
+        self.execute(f"DELETE FROM {table}")
+
+    def _impressions(self, where: str, values: Sequence[Any]) -> list[Impression]:
+        rows = self.execute(f"SELECT {SHOWN} FROM impressions WHERE {where}", values)
+        return [impression(row) for row in rows]
+
+
+def impression(row: Sequence[Any]) -> Impression:
+    """An impression from its row."""
+    id, user, learner, topics, items, numbers, predicted, clicked, answer, at, sequence = row
+    try:
+        names, positions = json.loads(items), None if clicked is None else json.loads(clicked)
+    except ValueError as error:
+        raise StoreError(f"impression {bytes(id).hex()} is damaged: {error}") from error
+    return Impression(
+        bytes(id), user, learner, topics, names, bytes(numbers), predicted, positions, answer, at, sequence
+    )
+
+
+def _row(shown: Impression) -> tuple[Any, ...]:
+    return (
+        *(shown.id, shown.user, shown.learner, shown.topics, json.dumps(shown.items), shown.numbers, shown.predicted),
+        *(_clicked(shown), shown.answer, shown.answered_at, shown.sequence),
+    )
+
+
+def _clicked(shown: Impression) -> str | None:
+    return None if shown.clicked is None else json.dumps(shown.clicked)

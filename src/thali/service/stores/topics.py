@@ -1,0 +1,53 @@
+"""Sets of topics over time: statistics and gains of an older one, over the topics of now, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from thali.service.stores.records import Statistics, Unusable, unpack
+from thali.tools.types import Floats, Integers
+
+
+class Topics:
+    """The sets of topics that a store has known, the last one in force, and where each of their topics is now."""
+
+    def __init__(self, sets: Sequence[Sequence[str]]) -> None:
+        self.sets = [list(names) for names in sets]
+        self.now = len(self.sets) - 1
+        self.d = len(self.sets[self.now])
+        self._places: dict[int, Integers] = {}
+
+    def place(self, number: int) -> Integers:
+        """Where each topic of a set is now, -1 if it was dropped at any time since."""
+        if number not in self._places:
+            if not 0 <= number <= self.now:
+                raise Unusable("this was written with a newer catalog's topics: start again with that one")
+            self._places[number] = place(self.sets[number], *self.sets[number + 1 :])
+        return self._places[number]
+
+    def read(self, kept: Statistics) -> tuple[Floats, Floats]:
+        """M (d, d) and B (d,) over the topics of now."""
+        at = self.place(kept.topics)
+        M, B = unpack(kept.numbers, at.size)
+        return (M, B) if kept.topics == self.now else moved(M, B, at, self.d)
+
+
+def place(names: Sequence[str], *later: Sequence[str]) -> Integers:
+    """Where each name is in the last of the later sets, -1 where it is missing in any of them."""
+    kept = set(names).intersection(*later)
+    at = {name: j for j, name in enumerate((names, *later)[-1]) if name in kept}
+    return np.array([at.get(name, -1) for name in names], dtype=np.int64)
+
+
+def moved(M: Floats, B: Floats, at: Integers, d: int) -> tuple[Floats, Floats]:
+    """Statistics over d topics, of which those before are at these places; of new ones nothing is known.
+
+    As x of a dropped topic enters no other entry of M and B, what is left is what would have been learned without it.
+    """
+    then = np.flatnonzero(at >= 0)
+    there = at[then]
+    new_M, new_B = np.eye(d), np.zeros(d)
+    new_M[np.ix_(there, there)], new_B[there] = M[np.ix_(then, then)], B[then]
+    return new_M, new_B

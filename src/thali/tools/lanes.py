@@ -1,0 +1,330 @@
+"""Several floats at once: a vector type for kernels, with the arithmetic of its single floats.
+
+Numba vectorises long loops, not eight numbers side by side, and cannot be told that arrays do not overlap; so the few
+operations on vectors that kernels need are written for LLVM here. Each is IEEE's on every lane, nothing is reordered,
+or contracted unless it says so (:func:`fused`): a lane holds, bit for bit, what the same operations on single floats
+give. LLVM fits the vectors to the machine's registers, wide or narrow. Vectors are eight floats wide, or four by
+:func:`load4`.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba import extending
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.extending import models, overload, register_model
+
+# Kernels call the functions below without the context that Numba adds: nothing that a type checker could follow.
+intrinsic: Any = extending.intrinsic
+
+WIDTH = 8
+#: A cache line, in bytes.
+LINE = 64
+DOUBLE, WORD, LONG = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+
+
+class Lanes(types.Type):
+    """The type of a vector of so many floats."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(name=f"Lanes({width})")
+        self.width = width
+
+    @property
+    def key(self) -> int:
+        """What tells two such types apart."""
+        return self.width
+
+
+@register_model(Lanes)
+class _Model(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _vector(kind.width))
+
+
+LANES = Lanes(WIDTH)
+
+
+def _vector(width: int, element: Any = DOUBLE) -> Any:
+    return ir.VectorType(element, width)
+
+
+VECTOR = _vector(WIDTH)
+
+
+def _spread(builder: Any, value: Any, vector: Any) -> Any:
+    """A float in every lane; a vector as it is."""
+    if value.type == vector:
+        return value
+    nothing = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(nothing, value, WORD(0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(_vector(vector.count, WORD), None))
+
+
+def _contiguous(*arrays: Any) -> None:
+    """Vectors are read and written side by side: other arrays are refused when a kernel is compiled."""
+    for array in arrays:
+        if array.layout != "C":
+            raise TypingError(f"vectors need contiguous arrays, got {array}")
+
+
+def _address(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
+    """The address of args[0][args[1]], as that of a vector of this kind."""
+    data = context.make_array(signature.args[0])(context, builder, args[0]).data
+    return builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
+
+
+def _choice(builder: Any, sign: str, a: Any, b: Any) -> Any:
+    """One where it compares to the other like that, else the other."""
+    return builder.select(builder.fcmp_ordered(sign, a, b), a, b)
+
+
+def _call(builder: Any, name: str, *values: Any) -> Any:
+    """LLVM's function of this name, of values of one type."""
+    kind = values[0].type
+    suffix = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
+    function = ir.FunctionType(kind, [kind] * len(values))
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, f"llvm.{name}.{suffix}"), values)
+
+
+def _reaching(builder: Any, lanes: Any, value: Any) -> Any:
+    """A bit for each lane: whether it is at least value."""
+    found = builder.fcmp_ordered(">=", lanes, _spread(builder, value, VECTOR))
+    return builder.bitcast(found, ir.IntType(WIDTH))
+
+
+def _arithmetic(symbol: Any, name: str) -> None:
+    """Teaches Numba an operation on two vectors, or on a vector and a float."""
+
+    @intrinsic
+    def apply(context, a, b):
+        kind = a if isinstance(a, Lanes) else b
+
+        def lower(context, builder, signature, args):
+            vector = _vector(kind.width)
+            return getattr(builder, name)(*(_spread(builder, value, vector) for value in args))
+
+        return kind(a, b), lower
+
+    @overload(symbol)
+    def operation(a, b):
+        kinds = (type(a), type(b))
+        if Lanes in kinds and all(issubclass(kind, Lanes | types.Float) for kind in kinds):
+            return lambda a, b: apply(a, b)
+        return None
+
+
+for symbol, name in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
+    _arithmetic(symbol, name)
+
+
+@intrinsic
+def fused(context, a, b, c):
+    """a·b + c, rounded once: of three floats, or of vectors and floats in every lane."""
+    kind = next((value for value in (a, b, c) if isinstance(value, Lanes)), types.float64)
+
+    def lower(context, builder, signature, args):
+        if kind is not types.float64:
+            args = [_spread(builder, value, _vector(kind.width)) for value in args]
+        return _call(builder, "fma", *args)
+
+    return kind(a, b, c), lower
+
+
+def _loading(width: int) -> Any:
+    @intrinsic
+    def load(context, array, at):
+        """array[at : at + width] of a contiguous array of floats."""
+        _contiguous(array)
+
+        def lower(context, builder, signature, args):
+            return builder.load(_address(context, builder, signature, args, _vector(width)), align=8)
+
+        return Lanes(width)(array, at), lower
+
+    return load
+
+
+load, load4 = _loading(WIDTH), _loading(4)
+
+
+@intrinsic
+def load_bytes(context, array, at):
+    """array[at : at + 8] of a contiguous array of bytes, as floats."""
+    _contiguous(array)
+
+    def lower(context, builder, signature, args):
+        bytes_ = builder.load(_address(context, builder, signature, args, _vector(WIDTH, ir.IntType(8))), align=1)
+        return builder.sitofp(builder.zext(bytes_, _vector(WIDTH, WORD)), VECTOR)
+
+    return LANES(array, at), lower
+
+
+@intrinsic
+def store(context, array, at, lanes):
+    """array[at : at + width] = lanes."""
+    _contiguous(array)
+
+    def lower(context, builder, signature, args):
+        builder.store(args[2], _address(context, builder, signature, args, args[2].type), align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, at, lanes), lower
+
+
+@intrinsic
+def gather(context, array, indices, at):
+    """array[indices[at : at + 8]]: from an array of floats, by an array of unsigned 32-bit indices.
+
+    Eight loads: faster than loading the indices as a vector, and than the machine's own gathering.
+    """
+    _contiguous(array, indices)
+
+    def lower(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        where = context.make_array(signature.args[1])(context, builder, args[1]).data
+        first = builder.gep(where, [args[2]])
+        found = ir.Constant(VECTOR, ir.Undefined)
+        for n in range(WIDTH):
+            index = builder.load(builder.gep(first, [LONG(n)]))
+            value = builder.load(builder.gep(data, [builder.zext(index, LONG)]))
+            found = builder.insert_element(found, value, WORD(n))
+        return found
+
+    return LANES(array, indices, at), lower
+
+
+@intrinsic
+def spread(context, value):
+    """A float in every lane."""
+    return LANES(value), lambda context, builder, signature, args: _spread(builder, args[0], VECTOR)
+
+
+@intrinsic
+def positive(context, lanes):
+    """max(0, v) of every lane."""
+
+    def lower(context, builder, signature, args):
+        return _choice(builder, ">", args[0], ir.Constant(VECTOR, None))
+
+    return LANES(lanes), lower
+
+
+@intrinsic
+def larger(context, a, b):
+    """The larger of two in every lane."""
+    return LANES(a, b), lambda context, builder, signature, args: _choice(builder, ">", *args)
+
+
+@intrinsic
+def smaller(context, a, b):
+    """The smaller of two in every lane."""
+    return LANES(a, b), lambda context, builder, signature, args: _choice(builder, "<", *args)
+
+
+@intrinsic
+def root(context, lanes):
+    """The square root of every lane."""
+    return LANES(lanes), lambda context, builder, signature, args: _call(builder, "sqrt", args[0])
+
+
+@intrinsic
+def rough_roots(context, lanes):
+    """(r, y): the square root of every lane, at least 1e-15, and its inverse, both some 1e-5 of themselves too low at
+    most; much faster than the exact ones.
+
+    By a first guess from the bits of the number and two of Newton's steps, which come from below.
+    """
+
+    def lower(context, builder, signature, args):
+        def everywhere(value, kind=DOUBLE):
+            return ir.Constant(_vector(WIDTH, kind), [value] * WIDTH)
+
+        value = _choice(builder, ">", args[0], everywhere(1e-30))
+        bits = builder.bitcast(value, _vector(WIDTH, LONG))
+        halved = builder.sub(everywhere(0x5FE6EB50C7B537A9, LONG), builder.lshr(bits, everywhere(1, LONG)))
+        guess = builder.bitcast(halved, VECTOR)
+        half = builder.fmul(value, everywhere(-0.5))
+        for _ in range(2):
+            off = _call(builder, "fma", builder.fmul(half, guess), guess, everywhere(1.5))
+            guess = builder.fmul(guess, off)
+        return context.make_tuple(builder, signature.return_type, [builder.fmul(value, guess), guess])
+
+    return types.UniTuple(LANES, 2)(lanes), lower
+
+
+@intrinsic
+def largest(context, lanes):
+    """The largest of the lanes, none of which is NaN."""
+
+    def lower(context, builder, signature, args):
+        value = args[0]
+        while value.type.count > 1:
+            half = value.type.count // 2
+            low, high = (
+                builder.shuffle_vector(value, value, ir.Constant(_vector(half, WORD), list(range(at, at + half))))
+                for at in (0, half)
+            )
+            value = _choice(builder, ">", low, high)
+        return builder.extract_element(value, WORD(0))
+
+    return types.float64(lanes), lower
+
+
+@intrinsic
+def reaches(context, lanes, value):
+    """Whether any lane is at least value."""
+
+    def lower(context, builder, signature, args):
+        found = _reaching(builder, *args)
+        return builder.icmp_unsigned("!=", found, found.type(0))
+
+    return types.boolean(lanes, value), lower
+
+
+@intrinsic
+def reaching(context, lanes, value):
+    """The lanes that are at least value, a bit for each."""
+
+    def lower(context, builder, signature, args):
+        return builder.zext(_reaching(builder, *args), LONG)
+
+    return types.uint64(lanes, value), lower
+
+
+@intrinsic
+def where_any(context, masks, at, bits, a, b):
+    """In the lanes n where masks[at + n] has any of these bits, what a has; else what b has."""
+    _contiguous(masks)
+
+    def lower(context, builder, signature, args):
+        kind = _vector(WIDTH, LONG)
+        own = builder.load(_address(context, builder, signature, args, kind), align=8)
+        common = builder.and_(own, _spread(builder, args[2], kind))
+        return builder.select(builder.icmp_unsigned("!=", common, ir.Constant(kind, None)), args[3], args[4])
+
+    return LANES(masks, at, bits, a, b), lower
+
+
+@intrinsic
+def lowest(context, mask):
+    """The number of the lowest bit of a mask that is not 0."""
+    return types.uint64(types.uint64), lambda context, builder, signature, args: builder.cttz(args[0], ir.IntType(1)(1))
+
+
+@intrinsic
+def prefetch(context, array, at):
+    """Asks for the memory at array[at], which will soon be read."""
+
+    def lower(context, builder, signature, args):
+        byte = ir.IntType(8)
+        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), WORD, WORD, WORD])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [_address(context, builder, signature, args, byte), WORD(0), WORD(3), WORD(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, at), lower

@@ -1,0 +1,72 @@
+"""What the tests of the recommender share."""
+
+from typing import Any
+
+import numpy as np
+from storing import transaction
+
+import thali
+from thali.service.recommender import Recommender
+from thali.service.stores import SqlStore
+from thali.service.stores.sql import TABLES
+
+TOPICS = ("crime", "comedy", "drama", "music")
+K, SIGMA = 3, 0.2
+
+
+class Clock:
+    """A time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def tick(self, seconds: float = 1.0) -> None:
+        self.now += seconds
+
+
+def weights(L: int = 20, d: int = len(TOPICS), seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.random((L, d)) * (rng.random((L, d)) < 0.5)
+
+
+def films(L: int = 20, topics: Any = TOPICS, **rest: Any) -> thali.Catalog:
+    """Equal ones each time, and never the same object, as of another process."""
+    return thali.Catalog(weights(L, len(topics)), items=[f"film {e}" for e in range(L)], topics=topics, **rest)
+
+
+def recommender(url: str, catalog: thali.Catalog | None = None, *, policy: Any = thali.CascadeLSB, **rest: Any) -> Any:
+    return Recommender(policy(catalog or films(), K=K, sigma=SIGMA), store=url, **rest)
+
+
+def names(shown: Any) -> list[Any]:
+    return [item.item for item in shown.items]
+
+
+def learned(rec: Any, user: str, learner: str = "default") -> tuple[int, np.ndarray, np.ndarray]:
+    """Updates, M and B; those of nobody, where nothing was learned."""
+    try:
+        found = rec.export(user)["learners"].get(learner)
+    except thali.service.recommender.Unknown:
+        found = None
+    if found is None:
+        return 0, np.eye(rec.catalog.d), np.zeros(rec.catalog.d)
+    return found.updates, np.array(found.M), np.array(found.B)
+
+
+def assert_same(one: tuple[int, np.ndarray, np.ndarray], other: tuple[int, Any, Any], *, rtol: float = 0.0) -> None:
+    """The same statistics: to the last bit, or up to rounding."""
+    assert one[0] == other[0]
+    for mine, theirs in zip(one[1:], other[1:], strict=True):
+        scale = max(1.0, float(np.abs(theirs).max()))
+        np.testing.assert_allclose(mine, theirs, rtol=0.0, atol=rtol * scale)
+
+
+def everything(store: SqlStore) -> dict[str, list[Any]]:
+    """All rows of a store, but for blank statistics, which say nothing of a user."""
+    with transaction(store, write=False):
+        rows = {table: store.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}") for table in TABLES}
+    rows["statistics"] = [row for row in rows["statistics"] if row[4]]
+    return {table: sorted(found, key=repr) for table, found in rows.items()}

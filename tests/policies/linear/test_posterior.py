@@ -1,0 +1,191 @@
+"""What follows from M and B: the four-lane kernel against NumPy, long double and itself, user by user."""
+
+import numpy as np
+import pytest
+from instances import weights
+
+import thali
+from thali.catalog import catalog as catalog_module
+from thali.policies.linear import posterior
+from thali.policies.linear.policy import LinearPolicy
+
+
+def refreshed(M, B):
+    inverse, solution, logdet = np.full_like(M, np.nan), np.full_like(B, np.nan), np.full(len(B), np.nan)
+    posterior.refresh(M, B, inverse, solution, logdet)
+    return inverse, solution, logdet
+
+
+def exactly(M, B):
+    """M⁻¹, M⁻¹B and log det M of one user in long double: LDLᵀ with two steps of refinement."""
+    M, B, d = M.astype(np.longdouble), B.astype(np.longdouble), len(B)
+    L, left = np.eye(d, dtype=np.longdouble), M.copy()
+    for j in range(d):
+        L[j + 1 :, j] = left[j + 1 :, j] / left[j, j]
+        left[j + 1 :, j + 1 :] -= np.outer(L[j + 1 :, j], left[j, j + 1 :])
+    D = np.diag(left)
+
+    def solve(right):
+        x = right.copy()
+        for j in range(d):
+            x[j + 1 :] -= np.outer(L[j + 1 :, j], x[j])
+        x /= D[:, None]
+        for j in range(d - 1, -1, -1):
+            x[:j] -= np.outer(L[j, :j], x[j])
+        return x
+
+    right = np.column_stack([np.eye(d, dtype=np.longdouble), B])
+    x = solve(right)
+    for _ in range(2):
+        x = x + solve(right - M @ x)
+    return x[:, :d], x[:, d], np.log(D).sum()
+
+
+def learned(kind, d, rng):
+    """M and B of one user after lists with features x (n, d), and these features."""
+    if kind == "well":
+        x, times = rng.random((3 * d, d)), np.full(3 * d, 0.01)
+    elif kind == "sparse":  # some topics never seen, others a million times
+        x = rng.random((2 * d, d)) * (rng.random((2 * d, d)) < 0.2)
+        times = 10.0 ** rng.uniform(0, 6, 2 * d)
+    else:  # four dense lists: a million times each, or so often that entries nearly reach 1e12
+        x, times = rng.random((4, d)), np.full(4, {"repeated": 1e6, "huge": 2e9}[kind])
+    M = np.eye(d) + 100.0 * (x.T * times) @ x
+    return (M + M.T) / 2, x.T @ (times * rng.random(len(x))), x
+
+
+def condition_error(M):
+    return np.linalg.cond(M) * np.finfo(float).eps
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 18, 40])
+@pytest.mark.parametrize("kind", ["well", "sparse", "repeated", "huge"])
+def test_inverse_solution_and_determinant_are_as_good_as_doubles_allow(kind, d):
+    rng = np.random.default_rng(d)
+    problems = [learned(kind, d, rng) for _ in range(10)]
+    inverse, solution, logdet = refreshed(np.array([M for M, _, _ in problems]), np.array([B for _, B, _ in problems]))
+    assert (inverse == inverse.transpose(0, 2, 1)).all()
+    for user, (M, B, x) in enumerate(problems):
+        true_inverse, true_solution, true_logdet = exactly(M, B)
+        limit = condition_error(M) + d * 1e-16
+        assert np.abs(inverse[user] - true_inverse).max() <= limit * np.abs(true_inverse).max()
+        assert np.abs(solution[user] - true_solution).max() <= limit * np.abs(true_solution).max()
+        assert abs(logdet[user] - true_logdet) <= limit * max(1.0, abs(true_logdet))
+        # Backward stable: what is left over is rounding beside ‖M‖·‖M⁻¹B‖, whatever the condition.
+        left = np.abs(M @ solution[user].astype(np.longdouble) - B).max()
+        assert left <= 4e-16 * np.abs(M).sum(axis=0).max() * np.abs(true_solution).max()
+        # So click probabilities on lists that were shown are good to many more digits than θ̄ itself.
+        shown = np.abs(x @ (solution[user] - true_solution)).max()
+        if kind in ("well", "repeated"):
+            assert shown <= 1e-12 * np.abs(x @ true_solution).max()
+
+
+@pytest.mark.parametrize("kind", ["well", "sparse", "repeated"])
+@pytest.mark.parametrize("d", [3, 18, 40])
+def test_agrees_with_numpy(kind, d):
+    rng = np.random.default_rng(100 + d)
+    problems = [learned(kind, d, rng) for _ in range(7)]
+    M, B = np.array([M for M, _, _ in problems]), np.array([B for _, B, _ in problems])
+    inverse, solution, logdet = refreshed(M, B)
+    limit = 2 * max(condition_error(m) for m in M) + 1e-13
+    theirs = np.linalg.inv(M)
+    assert (np.abs(inverse - theirs) <= limit * np.abs(theirs).max(axis=(1, 2), keepdims=True)).all()
+    theirs = np.linalg.solve(M, B[:, :, None])[:, :, 0]
+    assert (np.abs(solution - theirs) <= limit * np.abs(theirs).max(axis=1, keepdims=True)).all()
+    np.testing.assert_allclose(logdet, np.linalg.slogdet(M)[1], rtol=limit)
+
+
+def test_a_user_in_a_batch_gets_to_the_last_bit_what_they_get_alone():
+    rng = np.random.default_rng(2)
+    for d in range(1, 42):
+        problems = [learned(("well", "sparse", "repeated", "huge")[user % 4], d, rng) for user in range(9)]
+        M, B = np.array([M for M, _, _ in problems]), np.array([B for _, B, _ in problems])
+        alone = [refreshed(M[[user]], B[[user]]) for user in range(9)]
+        for users in range(1, 10):
+            for batch, each in zip(refreshed(M[:users], B[:users]), zip(*alone, strict=True), strict=True):
+                np.testing.assert_array_equal(batch, np.concatenate(each[:users]))
+
+
+def test_what_is_near_a_user_in_the_batch_does_not_matter():
+    rng = np.random.default_rng(3)
+    M, B, _ = learned("sparse", 6, rng)
+    strange = np.array([np.full((6, 6), np.nan), M, np.full((6, 6), np.inf), np.zeros((6, 6)), M])
+    found = refreshed(strange, np.array([B * np.nan, B, B, B, B]))
+    for array, alone in zip(found, refreshed(M[None], B[None]), strict=True):
+        np.testing.assert_array_equal(array[1], alone[0])
+        np.testing.assert_array_equal(array[4], alone[0])
+
+
+def test_determinants_beyond_the_range_of_doubles():
+    for size in (1e12, 1e30, 1e150):
+        M = np.eye(40)[None] * size
+        _, _, logdet = refreshed(M, np.ones((1, 40)))
+        assert logdet[0] == pytest.approx(40 * np.log(size), rel=1e-14)
+
+
+def test_pivots_that_rounding_has_eaten_are_floored():
+    """Past 1e16 nothing of the identity is left in M; the inverse stays finite and its widths bounded."""
+    rng = np.random.default_rng(4)
+    for d in (2, 5, 18, 40):
+        for scale in (1e13, 1e16, 1e20):
+            x = rng.random((2, d))
+            M = np.eye(d) + scale * x.T @ x
+            M = (M + M.T) / 2
+            inverse, solution, logdet = refreshed(M[None], (x.T @ np.ones(2))[None])
+            assert np.isfinite(inverse).all()
+            assert np.isfinite(solution).all()
+            assert np.isfinite(logdet).all()
+            assert (np.diagonal(inverse[0]) > 0).all()
+
+
+@pytest.mark.parametrize("coverage", ["probabilistic", "max"])
+@pytest.mark.parametrize("style", ["sparse", "dense", "extremes"])
+def test_learning_straight_from_the_weights_gives_the_bits_of_learning_from_gains(coverage, style):
+    rng = np.random.default_rng(6)
+    catalog = thali.Catalog(weights(style, 30, 6, rng), coverage=coverage)
+    for kind in (thali.CascadeLSB, thali.LSBGreedy, thali.CascadeLinUCB):
+        policy = kind(catalog, 5)
+        straight, given = policy.init(7), policy.init(7)
+        for _ in range(50):
+            lists = np.array([rng.permutation(30)[:5] for _ in range(7)])
+            clicks = rng.random((7, 5)) < 0.2
+            policy.update(straight, lists, clicks)
+            policy.update(given, lists, clicks, gains=policy.gains(lists))
+        for name, array in straight.arrays.items():
+            np.testing.assert_array_equal(array, given.arrays[name])
+        for name in ("inverse", "solution", "logdet"):
+            np.testing.assert_array_equal(getattr(straight, name), getattr(given, name))
+
+
+def test_gains_or_learning_of_ones_own_are_used():
+    class Halved(thali.CascadeLSB):
+        def gains(self, lists):
+            return super().gains(lists) / 2
+
+    class Deaf(thali.CascadeLSB):
+        def learn(self, state, lists, clicks, gains):
+            super().learn(state, lists, np.zeros_like(clicks), gains)
+
+    catalog = thali.Catalog(np.eye(3))
+    model = thali.DiverseCascade(catalog, [[0.9, 0.1, 0.0]])
+    for kind in (Halved, Deaf):
+        policy = kind(catalog, 2)
+        state = policy.init(1)
+        policy.update(state, [[0, 1]], [[False, True]])
+        simulated = thali.simulate(policy, model, steps=1, seed=1).state
+        if kind is Halved:
+            np.testing.assert_allclose(np.diagonal(state.M[0]), [26, 26, 1])
+            assert simulated.M[0].max() == pytest.approx(26)
+        else:
+            assert not state.B.any()
+            assert not simulated.B.any()
+    assert LinearPolicy.learn_now is not thali.Policy.learn_now
+
+
+def test_gains_array_is_not_made_where_nobody_needs_it(monkeypatch):
+    catalog = thali.Catalog(np.eye(3))
+    policy = thali.CascadeLSB(catalog, 2)
+    state = policy.init(1)
+    monkeypatch.setattr(catalog_module, "list_gains", None)
+    policy.update(state, [[0, 1]], [[False, True]])
+    assert state.updates.tolist() == [1]

@@ -1,0 +1,316 @@
+"""Every route of the service for real, and every way in which it says no."""
+
+import sqlite3
+import time
+from contextlib import closing
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+from serving_here import TOPICS, serving
+
+import thali
+from thali.client import Conflict, NotFound, Refused
+from thali.service.http.settings import Limits
+
+NOBODY = str(uuid4())
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("serve"), limits=Limits(body=20_000)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(service):
+    with service.client() as client:
+        yield client
+
+
+class Library:
+    """What the library shows to one person, and learns, without a service."""
+
+    def __init__(self, catalog):
+        self.catalog, self.policy = catalog, thali.CascadeLSB(catalog, K=4)
+        self.state = self.policy.init(1)
+
+    def lists(self):
+        return self.policy.recommend(self.state)
+
+    def names(self):
+        return [self.catalog.items[e] for e in self.lists()[0]]
+
+    def learn(self, clicked):
+        lists = self.lists()
+        self.policy.update(self.state, lists, [[k in clicked for k in range(4)]], self.policy.gains(lists))
+
+    def intervals(self):
+        middle = self.policy.estimate(self.state)[0]
+        half = self.policy.alpha * np.sqrt(np.diag(np.linalg.inv(self.state.M[0])))
+        return np.array([middle, middle - half, middle + half])
+
+
+def test_a_list_is_the_librarys_with_its_reasons(service, client):
+    library, before = Library(service.catalog), time.time()
+    shown = client.recommend("reasons")
+    client.feedback(shown.id, [2])
+    library.learn([2])
+    lists = library.lists()
+    gains, M = library.policy.gains(lists)[0], library.state.M[0]
+    shown = client.recommend("reasons")
+    beliefs = gains @ library.policy.estimate(library.state)[0]
+    assert (shown.user, shown.learner, shown.clicked, shown.answer) == ("reasons", "default", None, None)
+    assert before - 0.001 <= shown.shown_at <= time.time()
+    assert [one.position for one in shown.items] == [0, 1, 2, 3]
+    assert [one.item for one in shown.items] == library.names()
+    for one, gain, belief in zip(shown.items, gains, beliefs, strict=True):
+        named = dict(zip(TOPICS, gain, strict=True))
+        assert one.topics == tuple(t for t in TOPICS if named[t] > 0)
+        assert one.gains == pytest.approx({t: named[t] for t in one.topics})
+        assert one.belief == pytest.approx(belief)
+        assert one.exploration == pytest.approx(library.policy.alpha * np.sqrt(gain @ np.linalg.inv(M) @ gain))
+    assert shown.click_probability == pytest.approx(1 - np.prod(1 - np.clip(beliefs, 0, 1)))
+    assert shown.click_probability > 0.01
+
+
+def test_feedback_is_learned_once_and_can_be_undone(service, client):
+    library = Library(service.catalog)
+    first = client.recommend("ana")
+    assert client.impression(first.id) == first
+    for _ in range(2):
+        answer = client.feedback(first.id, [1])
+        assert (answer.impression, answer.clicked, answer.answer) == (first.id, (1,), "feedback")
+    with pytest.raises(Conflict, match=r"\[1\], got \[0\]"):
+        client.feedback(first.id, [0])
+    library.learn([1])
+    seen = client.impression(first.id)
+    assert (seen.clicked, seen.answer, seen.items) == ((1,), "feedback", first.items)
+    assert first.shown_at <= seen.answered_at <= time.time()
+
+    second = client.recommend("ana")
+    assert [one.item for one in second.items] == library.names()
+    known = client.user("ana")
+    assert (known.user, known.impressions, known.answered, known.clicked) == ("ana", 2, 1, 1)
+    learned = known.learners.pop("default")
+    assert (learned.updates, learned.assigned, known.learners) == (1, True, {})
+    assert [one.topic for one in learned.taste] == list(TOPICS)
+    told = np.array([[one.estimate, one.low, one.high] for one in learned.taste]).T
+    np.testing.assert_allclose(told, library.intervals(), rtol=1e-12, atol=1e-12)
+
+    assert client.feedback(second.id, []).clicked == ()
+    assert client.user("ana").learners["default"].updates == 2
+    for _ in range(2):
+        undone = client.undo(second.id)
+        assert (undone.impression, undone.clicked, undone.answer) == (second.id, None, None)
+    assert client.user("ana").learners["default"] == learned
+    client.undo(first.id)
+    assert [one.item for one in client.recommend("ana").items] == [one.item for one in first.items]
+
+
+def test_settings_of_one_request(client):
+    shown = client.recommend("settings", K=2, candidates=["i1", "i2", "i3"], exclude=["i2", "gone"], alpha=0.0)
+    assert {one.item for one in shown.items} == {"i1", "i3"}
+    assert [one.exploration for one in shown.items] == [0.0, 0.0]
+    assert client.recommend("settings", learner="default").learner == "default"
+
+
+def test_a_batch_answers_for_each(client):
+    shown = [client.recommend("batch").id for _ in range(3)]
+    client.feedback(shown[2], [3])
+    pairs = [(shown[0], [0, 2]), (NOBODY, []), (shown[1], [9]), (shown[2], []), (shown[2], [3]), ("x" * 36, [])]
+    done = client.feedback_many(pairs)
+    assert [getattr(one, "status", 200) for one in done] == [200, 404, 422, 409, 200, 422]
+    assert [type(done[at]) for at in (1, 2, 3)] == [NotFound, Refused, Conflict]
+    assert (done[0].clicked, done[4].clicked) == ((0, 2), (3,))
+    assert client.user("batch").answered == 2
+    assert client.feedback_many([]) == []
+
+
+def test_history_export_and_oblivion(service, client):
+    library = Library(service.catalog)
+    shown = []
+    for clicked in ([1], [], [0]):
+        shown.append(client.recommend("zoë x%2F").id)
+        client.feedback(shown[-1], clicked)
+        library.learn(clicked)
+    shown.append(client.recommend("zoë x%2F").id)
+    latest = shown[::-1]
+    assert [one.id for one in client.history("zoë x%2F")] == latest
+    assert [one.id for one in client.history("zoë x%2F", before=latest[1], limit=1)] == [latest[2]]
+    page = service.ask("GET", "/v1/users/zo%C3%AB%20x%252F/impressions?limit=3").json
+    assert page["next"] == latest[2]
+
+    told = client.export("zoë x%2F")
+    assert set(told) == {"user", "exported_at", "learners", "impressions"}
+    assert sorted(one["impression"] for one in told["impressions"]) == sorted(shown)
+    assert {one["impression"]: one["clicked"] for one in told["impressions"]} == dict(
+        zip(shown, [[1], [], [0], None], strict=True)
+    )
+    learned = told["learners"].pop("default")
+    assert (told["learners"], learned.pop("updates"), learned.pop("topics")) == ({}, 3, list(TOPICS))
+    np.testing.assert_array_equal(learned.pop("M"), library.state.M[0])
+    np.testing.assert_array_equal(learned.pop("B"), library.state.B[0])
+    np.testing.assert_allclose(learned.pop("estimate"), library.policy.estimate(library.state)[0], rtol=1e-12)
+    assert not learned
+
+    assert client.forget("zoë x%2F") == {"user": "zoë x%2F", "impressions": 4, "updates": 3}
+    for ask in (client.user, client.forget, client.export):
+        with pytest.raises(NotFound):
+            ask("zoë x%2F")
+    with pytest.raises(NotFound):
+        client.feedback(shown[3], [])
+    assert list(client.history("zoë x%2F")) == []
+    assert client.recommend("zoë x%2F").click_probability == 0.0
+
+
+def test_items_come_and_go(service, client):
+    assert client.topics() == list(TOPICS)
+    all_items = dict(client.items())
+    assert list(all_items) == list(service.catalog.items)
+    for e, weights in enumerate(all_items.values()):
+        row = service.catalog.csr.toarray()[e]
+        assert weights == {topic: w for topic, w in zip(TOPICS, row.tolist(), strict=True) if w}
+    page = service.ask("GET", "/v1/items?offset=20&limit=3").json
+    assert (page["total"], [one["item"] for one in page["items"]], page["next"]) == (24, ["i20", "i21", "i22"], 23)
+    assert service.ask("GET", "/v1/items?offset=23&limit=3").json["next"] is None
+
+    new = "a/b ü?#%"
+    assert client.put_item(new, {"comedy": 0.9, "music": 1.0, "drama": 0.0}) == {"comedy": 0.9, "music": 1.0}
+    assert client.recommend("items").items[0].item == new
+    assert client.item(new) == {"comedy": 0.9, "music": 1.0}
+    assert dict(client.items(contains="B Ü")) == {new: {"comedy": 0.9, "music": 1.0}}
+    seen = client.recommend("items", candidates=[new, "i0", "i1", "i2"])
+    assert client.put_item(new, {"action": 0.1}) == {"action": 0.1}
+    assert client.impression(seen.id) == seen  # as shown, whatever became of the item
+    assert client.remove_item(new) == {"action": 0.1}
+    for ask in (client.item, client.remove_item):
+        with pytest.raises(NotFound, match="not in the catalog"):
+            ask(new)
+    assert new not in {one.item for one in client.recommend("items", K=24).items}
+    assert client.healthy()
+    assert client.ready()
+
+
+RECOMMEND, FEEDBACK = ("POST", "/v1/recommend"), ("POST", "/v1/feedback")
+
+
+@pytest.mark.parametrize(
+    ("status", "field", "request_", "body"),
+    [
+        (400, "body", RECOMMEND, b"{"),
+        (400, "body", RECOMMEND, b'{"user": "\xff"}'),
+        (404, None, FEEDBACK, {"impression": NOBODY, "clicked": []}),
+        (404, None, ("GET", f"/v1/impressions/{NOBODY}"), None),
+        (404, None, ("DELETE", f"/v1/impressions/{NOBODY}/feedback"), None),
+        (404, None, ("GET", "/v1/users/nobody"), None),
+        (404, "path", ("GET", "/v1/user"), None),
+        (404, "path", ("GET", "/v1/topics/"), None),
+        (405, "method", ("PATCH", "/v1/topics"), None),
+        (413, "body", RECOMMEND, b" " * 20_001),
+        (400, "body", RECOMMEND, None),
+        (422, "body", RECOMMEND, []),
+        (422, "user", RECOMMEND, {}),
+        (422, "user", RECOMMEND, {"user": ""}),
+        (422, "user", RECOMMEND, {"user": "a/b"}),
+        (422, "user", RECOMMEND, {"user": "a\x00"}),
+        (422, "user", RECOMMEND, {"user": "x" * 257}),
+        (422, "k", RECOMMEND, {"user": "ana", "k": 2}),
+        (422, "K", RECOMMEND, {"user": "ana", "K": 25}),
+        (422, "K", RECOMMEND, {"user": "ana", "K": "4"}),
+        (422, "candidates[1]", RECOMMEND, {"user": "ana", "candidates": ["i0", "nothing"]}),
+        (422, "candidates[1]", RECOMMEND, {"user": "ana", "candidates": ["i0", 7]}),
+        (422, "candidates", RECOMMEND, {"user": "ana", "candidates": ["i0", "i1"]}),
+        (422, "exclude", RECOMMEND, {"user": "ana", "exclude": [f"i{e}" for e in range(24)]}),
+        (422, "learner", RECOMMEND, {"user": "ana", "learner": "other"}),
+        (422, "alpha", RECOMMEND, {"user": "ana", "alpha": -1}),
+        (422, "impression", FEEDBACK, {"impression": "7", "clicked": []}),
+        (422, "impression", FEEDBACK, {"impression": "x" * 36, "clicked": []}),
+        (422, "clicked", FEEDBACK, {"impression": NOBODY}),
+        (422, "[1].clicked[0]", FEEDBACK, [{"impression": NOBODY, "clicked": at} for at in ([], [-1])]),
+        (422, "body", FEEDBACK, 7),
+        (422, "impression", ("GET", "/v1/impressions/7"), None),
+        (422, "user", ("GET", "/v1/users/%2E%2E"), None),
+        (422, "before", ("GET", "/v1/users/ana/impressions?before=7"), None),
+        (422, "limit", ("GET", "/v1/items?limit=0"), None),
+        (422, "hours", ("GET", "/v1/stats?hours=x"), None),
+        (422, "item", ("GET", "/v1/items/"), None),
+        (422, "weights.comedy", ("PUT", "/v1/items/new"), {"weights": {"comedy": 1.5}}),
+        (422, "weights", ("PUT", "/v1/items/new"), {"weights": {"nothing": 0.5}}),
+        (422, "theta", ("POST", "/v1/simulations"), {"policies": ["CascadeLSB"], "theta": {"comedy": 1, "music": 1}}),
+        (422, "policies", ("POST", "/v1/simulations"), {"policies": ["Oracle"]}),
+    ],
+)
+def test_what_is_refused(service, status, field, request_, body):
+    reply = service.ask(*request_, body)
+    assert (reply.status, reply.field) == (status, field)
+
+
+def test_positions_and_kinds_of_body_that_are_refused(service, client):
+    shown = client.recommend("positions").id
+    for clicked, field in (([4], "clicked[0]"), ([1, 1], "clicked"), ([True], "clicked[0]"), (None, "clicked")):
+        reply = service.ask(*FEEDBACK, {"impression": shown, "clicked": clicked})
+        assert (reply.status, reply.field) == (422, field)
+    client.feedback(shown, [0])
+    reply = service.ask(*FEEDBACK, {"impression": shown, "clicked": [1]})
+    assert (reply.status, reply.field) == (409, "clicked")
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""):
+        reply = service.ask(*RECOMMEND, {"user": "ana"}, Content_Type=kind)
+        assert (reply.status, reply.field) == (415, "Content-Type")
+    assert service.ask(*RECOMMEND, {"user": "ana"}, Content_Type="Application/JSON; charset=utf-8").status == 200
+    assert client.impression(shown).clicked == (0,)
+
+
+def test_a_store_that_is_held_is_503_and_nothing_is_done(service, client, monkeypatch):
+    shown = client.recommend("held").id
+    monkeypatch.setattr("thali.service.http.batcher.PATIENCE_S", 0.1)
+    with closing(sqlite3.connect(service.settings.store.removeprefix("sqlite:///"), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for request, body in ((FEEDBACK, {"impression": shown, "clicked": [1]}), (RECOMMEND, {"user": "held"})):
+            reply = service.ask(*request, body)
+            assert (reply.status, reply.headers["retry-after"], reply.field) == (503, "1", None)
+        assert service.ask("GET", "/readyz").status == 503
+        assert service.ask("GET", "/healthz").status == 200
+        other.execute("ROLLBACK")
+    known = client.user("held")
+    assert (known.impressions, known.answered) == (1, 0)
+    assert client.feedback(shown, [1]).clicked == (1,)
+    assert client.ready()
+    assert [line for line in service.log() if line["event"] == "store-error" and line.get("request_id")]
+
+
+def test_a_store_that_is_gone_is_503_until_it_is_back(postgres, tmp_path):
+    with serving(tmp_path, store=postgres.fresh()) as service, service.client() as client:
+        shown = client.recommend("ana").id
+        postgres.stop("immediate")
+        try:
+            for request, body in ((FEEDBACK, {"impression": shown, "clicked": [1]}), (RECOMMEND, {"user": "ana"})):
+                reply = service.ask(*request, body)
+                assert (reply.status, reply.headers["retry-after"], reply.field) == (503, "1", None)
+                assert b"postgres" not in reply.body
+            assert not client.ready()
+            assert client.healthy()
+        finally:
+            postgres.start()
+        assert client.ready()
+        assert client.feedback(shown, [1]).clicked == (1,)
+        assert client.user("ana").learners["default"].updates == 1
+
+
+def test_a_mistake_of_ours_is_500_without_its_reasons(service, monkeypatch):
+    monkeypatch.setattr(service.app.app.state.service, "measures", "nothing with a secret in it")
+    reply = service.ask("GET", "/metrics", X_Request_ID="mine")
+    assert (reply.status, reply.field, reply.json["error"]) == (500, None, "something went wrong in the service")
+    assert reply.headers["x-request-id"] == "mine"
+    assert [line["error"] for line in service.log() if line["event"] == "error" and line["request_id"] == "mine"]
+
+
+def test_ids_of_impressions_cannot_be_guessed(client):
+    ids = [UUID(client.recommend("ids").id) for _ in range(50)]
+    assert all(one.version == 7 and one.variant == "specified in RFC 4122" for one in ids)
+    # 74 of the bits are drawn: none is always the same, and no two ids share their last eight bytes.
+    drawn = [one.int & ~(0xF << 76) & ~(3 << 62) & (2**80 - 1) for one in ids]
+    assert len({one % 2**62 for one in drawn}) == 50
+    assert all(
+        0 < sum(one >> bit & 1 for one in drawn) < 50 for bit in range(80) if bit not in (62, 63, *range(76, 80))
+    )

@@ -1,0 +1,35 @@
+"""What people learn to see through the service is what they learn to see in the library."""
+
+import numpy as np
+import pytest
+from serving_here import serving, small_catalog
+
+import thali
+from thali.tools.randomness import streams
+
+K, STEPS, SEED = 4, 300, 5
+
+
+@pytest.mark.parametrize("policy", ["CascadeLSB", "LSBGreedy", "CascadeLinUCB"])
+def test_a_simulated_person_at_the_service_is_one_of_simulate(policy, tmp_path, store_url):
+    """The same lists throughout, the same M and B, with a restart in between."""
+    catalog = small_catalog()
+    person = thali.DiverseCascade(catalog, [np.random.default_rng(1).dirichlet(np.ones(catalog.d))])
+    own = thali.POLICIES[policy](catalog, K)
+    run = thali.simulate(own, person, steps=STEPS, seed=SEED, points=range(1, STEPS + 1))
+    luck = streams(SEED, "luck", [0])[0].random((STEPS, K))
+    learner = thali.service.http.settings.LearnerSetting("default", policy, K)
+    shown = []
+    for steps in (range(STEPS // 3), range(STEPS // 3, STEPS)):
+        with serving(tmp_path, store=store_url, learners=(learner,)) as service, service.client() as client:
+            for step in steps:
+                found = client.recommend("person")
+                shown.append([catalog.item(item.item) for item in found.items])
+                clicks = person.respond(np.array([shown[-1]]), luck[step][None])
+                client.feedback(found.id, np.flatnonzero(clicks[0]))
+            learned = client.export("person")["learners"]["default"]
+    assert shown == run.lists[0].tolist()
+    assert run.clicks[0, -1] > STEPS / 10
+    assert learned["updates"] == STEPS
+    assert learned["M"] == run.state.M[0].tolist()
+    assert learned["B"] == run.state.B[0].tolist()

@@ -1,0 +1,391 @@
+"""Keys, hosts, sizes, hostile names and bodies: what is refused, what is not shown, what is not left behind."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+from serving_here import serving, small_catalog
+
+import thali
+from thali.cli.serve import LOOPBACK, serve
+from thali.client import NotAllowed
+from thali.service.http.settings import Limits, check_keys
+
+KEYS = {role: f"{role}-{'0123456789abcdef'}" for role in ("read", "write", "admin")}
+OPEN = None
+# The role that each route needs. A route that is not here fails the tests.
+NEEDS = {
+    ("POST", "/v1/recommend"): "write",
+    ("POST", "/v1/feedback"): "write",
+    ("GET", "/v1/impressions/{impression}"): "read",
+    ("DELETE", "/v1/impressions/{impression}/feedback"): "write",
+    ("GET", "/v1/users/{user}"): "read",
+    ("DELETE", "/v1/users/{user}"): "admin",
+    ("GET", "/v1/users/{user}/impressions"): "read",
+    ("GET", "/v1/users/{user}/export"): "admin",
+    ("GET", "/v1/items"): "read",
+    ("GET", "/v1/items/{item}"): "read",
+    ("PUT", "/v1/items/{item}"): "admin",
+    ("DELETE", "/v1/items/{item}"): "admin",
+    ("GET", "/v1/topics"): "read",
+    ("GET", "/v1/stats"): "read",
+    ("POST", "/v1/simulations"): "write",
+    ("GET", "/v1/about"): OPEN,
+    ("GET", "/v1/health"): "admin",
+    ("GET", "/metrics"): "read",
+    ("GET", "/healthz"): OPEN,
+    ("GET", "/readyz"): OPEN,
+    ("GET", "/openapi.json"): OPEN,
+    ("HEAD", "/openapi.json"): OPEN,
+    ("GET", "/"): OPEN,
+    ("HEAD", "/"): OPEN,
+    ("GET", "/page/{name}"): OPEN,
+    ("GET", "/docs"): OPEN,
+    ("GET", "/docs/start.js"): OPEN,
+    ("GET", "/docs/{name}"): OPEN,
+}
+PAGES = ("/page", "/docs", "/openapi")
+BODIES = {
+    "/v1/recommend": {"user": "roles"},
+    "/v1/feedback": {"impression": str(uuid4()), "clicked": []},
+    "/v1/items/{item}": {"weights": {"comedy": 0.5}},
+    "/v1/simulations": {"policies": ["nothing"]},
+}
+HOSTILE = [
+    "'; DROP TABLE impressions; --",
+    '" OR 1=1 --',
+    "..\\..\\etc\\passwd",
+    "%2e%2e%2fetc%2fpasswd",
+    "<script>alert(1)<b>",
+    "{{7*7}} ${7*7} %s %n",
+    "\u202egnp.exe",
+    '\u2028{"event":"forged"}',
+    "null",
+    "__proto__",
+    "😀" * 64,
+    " ",
+]
+
+
+def every_route(routes):
+    """Method and path, also of routers within."""
+    for route in routes:
+        if hasattr(route, "original_router"):
+            yield from every_route(route.original_router.routes)
+        else:
+            yield from ((method, route.path.replace(":path}", "}")) for method in route.methods)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """As it is without keys: for this machine, and all are admin."""
+    with serving(tmp_path_factory.mktemp("safe"), hosts=LOOPBACK, limits=Limits(body=200_000)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory):
+    """With keys."""
+    with serving(tmp_path_factory.mktemp("locked"), keys=check_keys(list(KEYS.items()), "")) as running:
+        yield running
+
+
+def test_every_route_has_a_role_and_keeps_to_it(locked):
+    found = set(every_route(locked.app.app.routes))
+    assert found == NEEDS.keys()
+    described = {(m.upper(), path) for path, it in locked.app.app.openapi()["paths"].items() for m in it}
+    assert described == {(m, p) for m, p in found if p != "/" and not p.startswith(PAGES)}
+    roles = list(KEYS)
+    for method, path in sorted(found):
+        needed = NEEDS[method, path]
+        asset = "app.js" if path.startswith("/page") else "swagger-ui.css"
+        name = {"impression": str(uuid4()), "name": asset, "user": "nobody", "item": "i0"}
+        body = BODIES.get(path) if method in ("POST", "PUT") else None
+        statuses = {
+            role: locked.ask(method, path.format_map(name), body, key=key).status
+            for role, key in {None: None, **KEYS}.items()
+        }
+        if needed is OPEN:
+            assert set(statuses.values()) == {200}, (method, path)
+            continue
+        assert statuses.pop(None) == 401, (method, path)
+        low = roles[: roles.index(needed)]
+        assert [statuses.pop(role) for role in low] == [403] * len(low), (method, path)
+        assert set(statuses.values()) <= {200, 404, 422}, (method, path, statuses)
+        assert statuses["admin"] != 422 or path == "/v1/simulations", (method, path)
+
+
+def test_keys_that_are_wrong_are_401_whatever_they_look_like(locked):
+    right = KEYS["admin"]
+    wrong = (right[:-1], right + "x", right.upper(), "", " ", f"{right} {right}", "x" * 5000, "\xe9" * 16)
+    for told in (*(f"Bearer {key}" for key in wrong), f"Basic {right}", f"Bearer{right}", right, "Bearer", ""):
+        reply = locked.ask("GET", "/v1/topics", Authorization=told)
+        assert (reply.status, reply.field, reply.headers["www-authenticate"]) == (401, "Authorization", "Bearer"), told
+        assert right.encode() not in reply.body
+    assert locked.ask("GET", "/v1/nothing").status == 401  # what there is, is nobody's business either
+    assert locked.ask("GET", f"/v1/topics?key={right}").status == 401
+    assert locked.ask("GET", "/v1/topics", Authorization=f"bearer {right}").status == 200
+    reply = locked.ask("DELETE", "/v1/users/ana", key=KEYS["read"])
+    assert (reply.status, reply.field) == (403, None)
+    with locked.client(key=KEYS["read"]) as client, pytest.raises(NotAllowed, match="role write"):
+        client.recommend("ana")
+    assert not any(key in locked.log_file.read_text() for key in KEYS.values())
+
+
+def test_without_keys_it_listens_to_this_machine_only(tmp_path):
+    thali.save_catalog(small_catalog(), tmp_path / "c.parquet")
+    told = subprocess.run(
+        [sys.executable, "-m", "thali", "serve", "c.parquet", "--host", "0.0.0.0"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert told.returncode != 0
+    assert "unless --keys is given, got 0.0.0.0" in " ".join(told.stderr.split())
+    assert "Traceback" not in told.stderr
+    for host in ("::", "192.0.2.1", "example.com", "", "localhost.example.com"):
+        with pytest.raises(ValueError, match="host must be of this machine only"):
+            serve(tmp_path / "c.parquet", f"sqlite:///{tmp_path / 'thali.db'}", host)
+    assert not (tmp_path / "thali.db").exists()
+
+
+def test_a_name_that_leads_here_from_elsewhere_is_refused(service, locked):
+    for host in ("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost@evil", "", "[::2]"):
+        reply = service.ask("GET", "/v1/topics", Host=host)
+        assert (reply.status, reply.field) == (421, "Host"), host
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1:9", "[::1]:8000"):
+        assert service.ask("GET", "/v1/topics", Host=host).status == 200, host
+    assert locked.ask("GET", "/v1/topics", key=KEYS["read"], Host="shop.example").status == 200
+
+
+def test_a_page_elsewhere_cannot_post_here(service):
+    """A form or a script of another site can send only these kinds without being asked first, and asking is refused."""
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        assert service.ask("POST", "/v1/recommend", {"user": "ana"}, Content_Type=kind).status == 415
+    asked = service.ask("OPTIONS", "/v1/recommend", Origin="http://evil.example", Access_Control_Request_Method="POST")
+    assert asked.status == 405
+    assert not [name for name in asked.headers if name.startswith("access-control")]
+
+
+def post(*headers: bytes, body: bytes = b"") -> bytes:
+    fixed = (
+        b"POST /v1/recommend HTTP/1.1",
+        b"Host: localhost",
+        b"Content-Type: application/json",
+        b"Connection: close",
+    )
+    return b"\r\n".join((*fixed, *headers, b"", body))
+
+
+def chunked(body: bytes) -> bytes:
+    parts = [body[at : at + 50_000] for at in range(0, len(body), 50_000)]
+    sent = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
+    return post(b"Transfer-Encoding: chunked", body=sent + b"0\r\n\r\n")
+
+
+def test_bodies_over_the_limit_are_413_with_and_without_a_length(service):
+    fits = json.dumps({"user": "ana", "exclude": ["x"]}).encode().ljust(200_000)
+    for raw in (post(b"Content-Length: 200000", body=fits), chunked(fits)):
+        assert service.send(raw).status == 200
+    large = post(b"Content-Length: 200001", body=fits + b" ")
+    announced = post(b"Content-Length: 99999999999")  # refused before any of it comes
+    for raw in (large, chunked(fits + b" "), announced):
+        reply = service.send(raw)
+        assert (reply.status, reply.field) == (413, "body")
+    for length in (b"-1", b"1e3", b"1, 2"):
+        assert 400 <= service.send(post(b"Content-Length: " + length, body=b"{}")).status < 500
+    both = post(b"Content-Length: 2", b"Transfer-Encoding: chunked", body=b"0\r\n\r\n")
+    assert 400 <= service.send(both).status < 500
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        (b"[" * 100_000, 400, "body"),
+        (b'{"user":"a","exclude":' + b'{"a":' * 25_000 + b"1" + b"}" * 25_000 + b"}", 400, "body"),
+        (b'{"user":"a","K":' + b"9" * 6000 + b"}", 400, "body"),
+        (b'{"user":"a","K":%d}' % 10**300, 422, "K"),
+        (b'{"user":"a","K":101}', 422, "K"),
+        (b'{"user":"a","alpha":1e400}', 422, "alpha"),
+        (b'{"user":"a","alpha":NaN}', 422, "alpha"),
+        (b'{"user":"a","alpha":-Infinity}', 422, "alpha"),
+        (b'{"user":"a","alpha":1e300}', 422, "alpha"),
+        (b'{"user":"a","alpha":true}', 422, "alpha"),
+        (b'{"user":"\\ud800"}', 400, "body"),
+        (b'{"user":"a","exclude":["\\udfff"]}', 400, "body"),
+        (b'{"user":"a\\u0000b"}', 422, "user"),
+        (b'{"user":"a\\u001b[31m"}', 422, "user"),
+        (b'{"user":"a\\nb"}', 422, "user"),
+        (b'{"user":"a\\u0085b"}', 422, "user"),
+        (b'{"user":null}', 422, "user"),
+        (b'{"user":{"$ne":null}}', 422, "user"),
+        (json.dumps({"user": "a", "exclude": ["x"] * 10_001}).encode(), 422, "exclude"),
+        (json.dumps({"user": "a", "candidates": ["i0"] * 10_001}).encode(), 422, "candidates"),
+        (json.dumps({"user": "a", "__class__": "x"}).encode(), 422, "__class__"),
+        (json.dumps({"user": "a", "x" * 100_000: 1}).encode(), 422, "x" * 200),
+    ],
+)
+def test_hostile_bodies(service, body, status, field):
+    reply = service.ask("POST", "/v1/recommend", body)
+    assert (reply.status, reply.field) == (status, field)
+    assert len(reply.body) < 1000
+
+
+def test_of_a_field_that_comes_twice_the_last_counts(service):
+    """As with Python's reader of JSON anywhere: who checks requests before they come here must know."""
+    assert service.ask("POST", "/v1/recommend", b'{"user":"first","user":"last"}').json["user"] == "last"
+    assert service.ask("GET", "/v1/users/first").status == 404
+
+
+def test_a_batch_too_long_is_refused_whole(service):
+    with service.client() as client:
+        shown = client.recommend("long").id
+        reply = service.ask("POST", "/v1/feedback", [{"impression": shown, "clicked": [0]}] * 1001)
+        assert (reply.status, reply.field) == (422, "body")
+        assert client.user("long").answered == 0
+
+
+def test_names_are_data(service):
+    with service.client() as client:
+        for name in HOSTILE:
+            assert client.put_item(name, {"comedy": 1.0, "drama": 1.0}) == {"comedy": 1.0, "drama": 1.0}
+            shown = client.recommend(name, candidates=[name, "i1", "i2", "i3"])
+            assert name in {one.item for one in shown.items}
+            client.feedback(shown.id, [0])
+            assert client.impression(shown.id).user == name
+            assert (client.user(name).user, client.user(name).answered) == (name, 1)
+            assert [one.id for one in client.history(name)] == [shown.id]
+            assert client.export(name)["impressions"][0]["user"] == name
+            assert client.item(name) == {"comedy": 1.0, "drama": 1.0}
+            assert name in dict(client.items(contains=name))
+            assert client.forget(name)["impressions"] == 1
+            client.remove_item(name)
+        assert client.put_item("../../etc/passwd", {"drama": 0.5}) == {"drama": 0.5}
+        assert client.remove_item("../../etc/passwd") == {"drama": 0.5}
+        assert len(dict(client.items())) == 24
+        reply = service.ask("GET", "/v1/items/" + quote("<script>", safe=""))
+        assert reply.headers["content-type"] == "application/json"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+def test_one_path_is_one_name(service):
+    """Nothing of a path is dropped or repaired, so that nobody is taken for another."""
+    with service.client() as client:
+        client.recommend("one")
+        for path in ("one%0A", "one%0D%0A", "one%00", "%1B%5B31m", "one%C2%85", "%FF", "one%C3", "%ED%A0%80"):
+            for method in ("GET", "DELETE"):
+                reply = service.ask(method, f"/v1/users/{path}")
+                assert (reply.status, reply.field) == (422, "path"), path
+            assert service.ask("PUT", f"/v1/items/{path}", {"weights": {}}).status == 422
+        assert client.user("one").impressions == 1
+        client.recommend("\ufffd")
+        assert client.user("\ufffd").impressions == 1
+        assert service.ask("GET", "/v1/users/" + "x" * 257).field == "user"
+        for path in ("/v1/users/../stats", "/v1/users//", "//v1/topics", "/docs/../../etc/passwd", "/docs/%2e%2e/x"):
+            assert service.ask("GET", path).status == 404, path
+        assert 400 <= service.ask("GET", "/v1/users/" + "x" * 60_000).status < 500
+        assert 400 <= service.ask("GET", "/v1/users/" + "x" * 500_000).status < 500
+        assert (
+            service.send(b"GET /v1/users/\xff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").status == 400
+        )
+
+
+def test_the_log_is_one_object_a_line_and_cannot_be_forged(service):
+    forged = '\n{"event":"forged"}\r\n\x1b[2J\u2028\u0085\x9b31m'
+    service.ask("GET", "/v1/users/" + quote(forged, safe=""), X_Request_ID="forge-1")
+    service.ask("POST", "/v1/recommend", {"user": forged}, X_Request_ID="forge-2")
+    service.ask("GET", "/" + "y" * 50_000, X_Request_ID="forge-3")
+    lines = {line["request_id"]: line for line in service.log() if line["event"] == "request"}
+    assert lines["forge-1"]["path"] == "/v1/users/" + forged
+    assert set(lines["forge-2"]) == {"at", "event", "request_id", "method", "path", "status", "ms"}
+    assert (lines["forge-2"]["status"], lines["forge-2"]["method"]) == (422, "POST")
+    assert {line["event"] for line in service.log()} <= {"started", "request", "tidied"}
+    raw = service.log_file.read_bytes()
+    assert not re.search(rb"[^\x20-\x7e\n]", raw)
+    assert max(map(len, raw.splitlines())) < 1000
+
+
+def test_request_ids_are_echoed_only_if_they_are_well_formed(service):
+    for mine in ("a", "A-z0.9_", "x" * 64):
+        assert service.ask("GET", "/healthz", X_Request_ID=mine).headers["x-request-id"] == mine
+    for mine in ("", "x" * 65, "a b", "a;b", "<a>", "é", "a\tb", '"}'):
+        made = service.ask("GET", "/healthz", X_Request_ID=mine).headers["x-request-id"]
+        assert re.fullmatch(r"[0-9a-f]{12}-[0-9]+", made), mine
+    assert len({service.ask("GET", "/healthz").headers["x-request-id"] for _ in range(20)}) == 20
+
+
+def test_every_reply_has_the_headers_that_keep_it_to_itself(service, locked):
+    replies = [
+        service.ask("GET", "/healthz"),
+        service.ask("GET", "/nothing"),
+        service.ask("POST", "/v1/recommend", b"{"),
+        service.ask("POST", "/v1/recommend", {"user": "headers"}),
+        service.ask("GET", "/v1/topics", Host="evil.example"),
+        service.ask("GET", "/docs"),
+        service.ask("GET", "/metrics"),
+        locked.ask("GET", "/v1/topics"),
+    ]
+    for reply in replies:
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["cache-control"] == "no-store"
+        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert "server" not in reply.headers
+
+
+def test_the_page_loads_from_this_host_only(service):
+    page = service.ask("GET", "/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    assert b"http:" not in page.body
+    assert b"https:" not in page.body
+    assets = re.findall(rb'(?:src|href)="(docs/[^"]+)"', page.body)
+    assert len(assets) == 3
+    for asset in assets:
+        reply = service.ask("GET", f"/{asset.decode()}")
+        assert reply.status == 200
+        assert reply.body
+        assert reply.headers["content-type"].startswith(("text/css", "text/javascript"))
+    document = service.ask("GET", "/openapi.json").json
+    assert document["openapi"].startswith("3.")
+    assert len(document["paths"]) == 17
+
+
+def test_what_is_forgotten_leaves_no_trace_in_the_file(tmp_path):
+    """Nor in free pages or in the log beside it, while the service goes on."""
+    name = "somebody-to-forget"
+    with serving(tmp_path) as service, service.client() as client:
+        for other in range(30):
+            for user in (name, f"other{other}"):
+                client.feedback(client.recommend(user).id, [other % 4])
+        assert client.forget(name)["impressions"] == 30
+        for file in tmp_path.glob("thali.db*"):
+            assert name.encode() not in file.read_bytes()
+    left = {file.name: file.read_bytes().count(name.encode()) for file in tmp_path.glob("thali.db*")}
+    assert left == {"thali.db": 0}
+    assert b"other7" in (tmp_path / "thali.db").read_bytes()
+
+
+def test_the_file_is_its_owners_only(service):
+    file = service.settings.store.removeprefix("sqlite:///")
+    for part in ("", "-wal"):
+        found = subprocess.run(["stat", "-c", "%a", file + part], capture_output=True, text=True, check=True)
+        assert found.stdout.strip() == "600"
+
+
+def test_a_caller_that_sends_nothing_more_holds_nobody_up(service):
+    """Half a request, and half a body, while others are answered."""
+    halves = (b"GET /v1/topics HTTP/1.1\r\nHost: loc", post(b"Content-Length: 100", body=b'{"user":'))
+    lines = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(20)]
+    try:
+        for at, line in enumerate(lines):
+            line.sendall(halves[at % 2])
+        begin = time.perf_counter()
+        assert service.ask("GET", "/v1/topics").status == 200
+        assert time.perf_counter() - begin < 2
+    finally:
+        for line in lines:
+            line.close()

@@ -1,0 +1,426 @@
+"""What changes around a recommender: topics, learners, items, the store itself; and what it is asked that cannot be."""
+
+import math
+import sqlite3
+import threading
+import time
+
+import numpy as np
+import pytest
+from recommending import (
+    SIGMA,
+    TOPICS,
+    K,
+    assert_same,
+    everything,
+    films,
+    learned,
+    names,
+    recommender,
+    weights,
+)
+from storing import transaction
+
+import thali
+from thali.lists.greedy import build as greedy
+from thali.service.recommender import Recommender, Refused, Unknown, answers
+from thali.service.recommender.operations import Feedback, Look, PutItem, Recommend, id_bytes
+from thali.service.stores import StoreError, open_store
+from thali.service.stores.records import Unusable
+
+
+@pytest.fixture
+def rec(store_url):
+    with recommender(store_url) as rec:
+        yield rec
+
+
+# Topics
+
+
+def over(topics):
+    """The films over some of the topics, or others of which they have nothing; by name."""
+    all_of_them = dict(zip(TOPICS, weights().T, strict=True))
+    columns = [all_of_them.get(topic, np.zeros(20)) for topic in topics]
+    return thali.Catalog(np.stack(columns, axis=1), items=[f"film {e}" for e in range(20)], topics=topics)
+
+
+def moved(before, then, now):
+    """Statistics over other topics: those of the ones kept, and of the others nothing, entry by entry."""
+    updates, M, B = before
+    new_M, new_B = np.eye(len(now)), np.zeros(len(now))
+    for i, row in enumerate(now):
+        if row in then:
+            new_B[i] = B[then.index(row)]
+            for j, column in enumerate(now):
+                if column in then:
+                    new_M[i, j] = M[then.index(row), then.index(column)]
+    return updates, new_M, new_B
+
+
+def test_other_topics_are_a_migration_by_name(store_url):
+    with recommender(store_url, over(TOPICS)) as rec:
+        for at in range(5):
+            rec.feedback(rec.recommend("ana").id, [at % K])
+        late = [rec.recommend("ana") for _ in range(2)]
+        before = learned(rec, "ana")
+    changed = ["jazz", "drama", "crime", "music"]  # one added, one dropped, the others in another order
+    with recommender(store_url, over(changed)) as rec:
+        after = moved(before, TOPICS, changed)
+        assert_same(learned(rec, "ana"), after)
+        assert [taste.topic for taste in rec.user("ana").learners["default"].taste] == changed
+        # As it was shown, in the words of then; learned over the topics that are left.
+        assert rec.impression(late[0].id).items == late[0].items
+        rec.feedback(late[0].id, [1])
+        M, B = after[1].copy(), after[2].copy()
+        for item in late[0].items[:2]:
+            x = np.array([item.gains.get(topic, 0.0) for topic in changed])
+            M, B = M + SIGMA**-2 * np.outer(x, x), B + x * (item.position == 1)
+        assert_same(learned(rec, "ana"), (6, M, B), rtol=1e-12)
+        rec.undo(late[0].id)
+        assert_same(learned(rec, "ana"), after)
+    with recommender(store_url, over(TOPICS)) as rec:  # comedy is back: what was known of it is not
+        back = moved(after, changed, TOPICS)
+        assert_same(learned(rec, "ana"), back)
+        rec.feedback(late[1].id, [])
+        comedy, M = TOPICS.index("comedy"), learned(rec, "ana")[1]
+        assert np.array_equal(M[comedy], np.eye(4)[comedy])
+        rec.undo(late[1].id)
+        assert_same(learned(rec, "ana"), back)
+
+
+# Learners
+
+
+def test_users_are_split_by_their_names_for_good_and_in_the_shares_asked_for(store_url):
+    catalog = films()
+    policies = {name: thali.CascadeLSB(catalog, K=K, alpha=alpha) for alpha, name in enumerate("abc")}
+    shares = {"a": 5, "b": 3, "c": 2}
+    with Recommender(policies, store_url, shares=shares) as rec:
+        got = [rec.learner_of(f"user {u}", None).name for u in range(10_000)]
+        for name, share in shares.items():
+            expected = share / 10 * len(got)
+            assert abs(got.count(name) - expected) < 4 * math.sqrt(expected * (1 - share / 10))
+        assert [rec.recommend(f"user {u}").learner for u in range(8)] == got[:8] == list("bcabacbc")
+        assert [rec.stats().learners[name].share for name in "abc"] == [0.5, 0.3, 0.2]
+
+
+def test_statistics_are_kept_for_each_learner(store_url):
+    catalog = films()
+    policies = {"lsb": thali.CascadeLSB(catalog, K=K), "greedy": thali.LSBGreedy(catalog, K=K)}
+    with Recommender(policies, store_url) as rec:
+        shown = rec.recommend("ana", learner="greedy")
+        assert shown.learner == "greedy"
+        rec.feedback(shown.id, [0])
+        assert [learned(rec, "ana", name)[0] for name in policies] == [0, 1]
+        assert rec.recommend("ana", learner="lsb").items[0].belief == 0.0
+        other = rec.recommend("ana", learner="lsb", alpha=0.0, K=1)
+        assert (len(other.items), other.items[0].exploration) == (1, 0.0)
+        rec.feedback(other.id, [])
+        assert {name: taste.updates for name, taste in rec.user("ana").learners.items()} == {"greedy": 1, "lsb": 1}
+        stats = rec.stats().learners
+        assert [(stats[name].impressions, stats[name].clicked) for name in policies] == [(2, 0), (1, 1)]
+
+
+def test_a_learner_of_the_same_name_must_be_the_same_and_a_retired_one_still_learns(store_url):
+    with recommender(store_url) as rec:
+        ids = [rec.recommend("ana").id for _ in range(3)]
+        rec.feedback(ids[0], [1])
+    with pytest.raises(ValueError, match=r"learner 'default' must be as the store knows it.*0\.2.*another name"):
+        Recommender(thali.CascadeLSB(films(), K=K, sigma=0.3), store_url)
+    with pytest.raises(ValueError, match=r"learner 'default' must be as the store knows it.*first-click"):
+        Recommender(thali.CascadeLSB(films(), K=K, sigma=SIGMA, examined="last-click"), store_url)
+    with recommender(store_url) as rec:
+        rec.feedback(ids[1], [0, 2])
+        expected = learned(rec, "ana")
+        rec.undo(ids[1])
+    with Recommender(thali.CascadeLSB(films(), K=5, sigma=SIGMA, alpha=1.0), store_url) as rec:
+        assert len(rec.recommend("ana").items) == 5  # K and α are not what statistics depend on
+    with Recommender({"new": thali.LSBGreedy(films(), K=K)}, store_url) as rec:
+        rec.feedback(ids[1], [0, 2])
+        assert_same(learned(rec, "ana"), expected)
+        with pytest.raises(Refused, match="learner must be one of new, got 'default'"):
+            rec.recommend("ana", learner="default")
+        assert list(rec.stats().learners) == ["new"]
+
+
+def test_a_learner_that_another_process_has_added_since_is_learned_for_too(store_url):
+    with recommender(store_url) as old, Recommender({"new": thali.LSBGreedy(films(), K=K)}, store_url) as new:
+        shown = new.recommend("ana")
+        old.feedback(shown.id, [1])
+        assert learned(new, "ana", "new")[0] == 1
+        assert learned(old, "ana", "new")[0] == old.user("ana").learners["new"].updates == 1
+
+
+class Mine(thali.CascadeLSB):
+    """A policy that learns in a way of its own, which no recommender would see."""
+
+    def learn(self, state, lists, clicks, gains):
+        super().learn(state, lists, clicks, gains**2)
+
+
+@pytest.mark.parametrize(
+    ("make", "rule"),
+    [
+        (lambda c: thali.CascadeKLUCB(c, K), "must be of the linear family"),
+        (lambda c: thali.CascadeLSB(c, K, explore="sampling"), "must explore by optimism"),
+        (lambda c: thali.POLICIES["EpsilonGreedy"](c, K), "must explore by optimism"),
+        (lambda c: thali.CascadeLSB(c, K, discount=0.9), "must not forget"),
+        (lambda c: thali.CascadeLSB(c, K, window=10), "must not forget"),
+        (lambda c: thali.POLICIES["C3UCB"](c, K), "must weigh all positions alike"),
+        (lambda c: thali.POLICIES["MMR"](c, K), "must build its lists greedily"),
+        (lambda c: thali.CascadeLSB(c, K, build=lambda *a, **b: greedy(*a, **b)), "must build its lists greedily"),
+        (lambda c: Mine(c, K), "must be one of thali's own"),
+    ],
+)
+def test_policies_that_cannot_be_served_are_refused(tmp_path, make, rule):
+    with pytest.raises((TypeError, ValueError), match=f"policy 'it' of Recommender {rule}"):
+        Recommender({"it": make(films())}, f"sqlite:///{tmp_path / 'taste.db'}")
+    assert not list(tmp_path.iterdir())
+
+
+# Items
+
+
+def test_an_item_is_shown_and_gone_at_the_next_list_of_every_recommender_and_for_good(store_url):
+    with recommender(store_url) as rec, recommender(store_url) as other:
+        for one in (rec, other):
+            one.feedback(one.recommend("ana").id, [0])
+        before = learned(rec, "ana")
+        assert rec.put_item("new", dict.fromkeys(TOPICS, 1.0)).weights == dict.fromkeys(TOPICS, 1.0)
+        for one in (rec, other):
+            assert names(one.recommend("ana"))[0] == "new"
+            assert one.items(contains="NEW").items[0].weights == dict.fromkeys(TOPICS, 1.0)
+        other.put_item("film 3", {"crime": 0.25, "music": 0.0})
+        assert rec.items(contains="film 3").items[0].weights == {"crime": 0.25}
+        other.remove_item("new")
+        for one in (rec, other):
+            assert "new" not in names(one.recommend("ana", K=20))
+            with pytest.raises(Unknown, match="'new'"):
+                one.remove_item("new")
+            with pytest.raises(Refused, match=r"candidates\[1\] must be an item of the catalog, got 'new'"):
+                one.recommend("ana", candidates=["film 1", "new"])
+        rec.put_item("kept", {"drama": 1.0})
+        assert_same(learned(other, "ana"), before)  # nothing was learned anew
+        expected = rec.recommend("ana").items
+    with recommender(store_url) as rec:
+        assert rec.recommend("ana").items == expected
+        assert rec.items().total == 21
+        assert {item.item: item.weights for item in rec.items().items}["film 3"] == {"crime": 0.25}
+
+
+def test_topics_without_names_can_be_given_weights(store_url):
+    with recommender(store_url, thali.Catalog(weights())) as rec:
+        rec.put_item("new", {0: 1.0, 3: 0.5})
+        assert names(rec.recommend("ana", candidates=["new", 0, 1, 2]))[0] == "new"
+        rec.put_item(20, {1: 1.0})
+        rec.remove_item(3)
+    with recommender(store_url, thali.Catalog(weights())) as rec:
+        assert rec.items(contains="new").items[0].weights == {0: 1.0, 3: 0.5}
+        shown = rec.recommend("ana", K=21)
+        assert set(names(shown)) == {*range(21), "new"} - {3}
+        assert rec.impression(shown.id).items == shown.items
+
+
+def test_another_catalog_takes_the_place_of_one_changed_by_hand_only_if_told_to(store_url):
+    with recommender(store_url, films(20)) as rec:
+        rec.feedback(rec.recommend("ana").id, [0])
+        before = learned(rec, "ana")
+    with recommender(store_url, films(25)) as rec:  # nobody had changed it by hand
+        assert rec.items().total == 25
+        assert_same(learned(rec, "ana"), before)
+        rec.put_item("new", {"drama": 1.0})
+    with pytest.raises(ValueError, match=r"1 items were put or removed by hand; new_catalog"):
+        recommender(store_url, films(30))
+    with recommender(store_url, films(25)) as rec:
+        assert rec.items(contains="new").total == 1
+    with recommender(store_url, films(30), new_catalog=True) as rec:
+        assert (rec.items().total, rec.items(contains="new").total) == (30, 0)
+        assert_same(learned(rec, "ana"), before)
+
+
+def test_lists_are_chosen_from_candidates_and_without_exclusions(rec):
+    some = [f"film {e}" for e in (7, 2, 11, 5)]
+    assert set(names(rec.recommend("ana", candidates=some))) < set(some)
+    assert set(names(rec.recommend("ana", candidates=some, exclude=["film 2"]))) == set(some) - {"film 2"}
+    usual = names(rec.recommend("ana"))
+    assert not set(names(rec.recommend("ana", exclude=usual))) & set(usual)
+    assert names(rec.recommend("ana", exclude=["never there"])) == usual
+    with pytest.raises(Refused, match="candidates must leave a list: .* at least K = 3 items .*, got 2"):
+        rec.recommend("ana", candidates=some, exclude=some[:2])
+    assert rec.user("ana").impressions == 5
+
+
+# The store
+
+
+def test_a_postgresql_that_stops_is_an_error_and_used_again_when_it_is_back(postgres):
+    with recommender(postgres.fresh()) as rec:
+        first, second = rec.recommend("ana"), rec.recommend("ana")
+        rec.feedback(first.id, [0])
+        before = learned(rec, "ana")
+        postgres.stop()
+        try:
+            for ask in (lambda: rec.recommend("ana"), lambda: rec.feedback(second.id, [1]), rec.stats, rec.tidy):
+                with pytest.raises(StoreError, match="cannot be used"):
+                    ask()
+        finally:
+            postgres.start()
+        assert_same(learned(rec, "ana"), before)
+        rec.feedback(second.id, [1])
+        assert learned(rec, "ana")[0] == 2
+        assert rec.user("ana").impressions == 2
+
+
+def test_a_sqlite_file_held_by_somebody_else_is_waited_for(tmp_path):
+    path = tmp_path / "taste.db"
+    with recommender(f"sqlite:///{path}") as rec:
+        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        release = threading.Timer(0.3, other.rollback)
+        began = time.monotonic()
+        release.start()
+        rec.feedback(rec.recommend("ana").id, [0])
+        assert time.monotonic() - began >= 0.3
+        release.join()
+        other.close()
+        assert learned(rec, "ana")[0] == 1
+
+
+def test_a_store_that_became_one_of_another_catalog_is_not_used(store_url):
+    """As after a backup of another one was restored: for every call, not only for the first."""
+    with recommender(store_url) as rec:
+        rec.recommend("ana")
+        beside = open_store(store_url)
+        with transaction(beside):
+            beside.set_meta("id", "another")
+            beside.add_catalog(2, "of other items")
+        beside.close()
+        for _ in range(3):
+            with pytest.raises(StoreError, match="replaced by one of another catalog"):
+                rec.recommend("ana")
+
+
+# What cannot be
+
+HUGE, NAN = 10**400, math.nan
+ASKS = (
+    lambda r, u: r.user(u),
+    lambda r, u: r.forget(u),
+    lambda r, u: r.export(u),
+    lambda r, u: r.history(u),
+)
+HOSTILE = {
+    "user": [
+        *(lambda r, u=u: r.recommend(u) for u in (5, None, "", True, b"ana", ["ana"], "a\0b", "a/b", "..", "\ud800")),
+        *(lambda r, u=u: r.recommend(u, learner="default") for u in (5, ["ana"], "a\0b", "\ud800", "x" * 257)),
+        *(lambda r, u=u, ask=ask: ask(r, u) for u in (5, ["ana"], "a\0b") for ask in ASKS),
+    ],
+    "K": [lambda r, v=v: r.recommend("ana", K=v) for v in (0, -1, 101, 21, True, 2.0, NAN, "3", HUGE, [1])],
+    "alpha": [lambda r, v=v: r.recommend("ana", alpha=v) for v in (-1.0, NAN, math.inf, True, "1", HUGE, [1.0], 1e7)],
+    "learner": [lambda r, v=v: r.recommend("ana", learner=v) for v in ("other", 5, ["default"], {}, "", True)],
+    "candidates": [lambda r, v=v: r.recommend("ana", candidates=v) for v in ("film 1", 5, {"film 1"}, [])],
+    "candidates[0]": [lambda r, v=v: r.recommend("ana", candidates=[v]) for v in (5, None, NAN, ["film 1"], HUGE)],
+    "exclude": [lambda r, v=v: r.recommend("ana", exclude=v) for v in ("film 1", 5, [f"film {e}" for e in range(18)])],
+    "clicked": [lambda r, v=v: r.feedback(r.open, v) for v in (None, 1, "1", {1}, [1, 1])],
+    "clicked[0]": [lambda r, v=v: r.feedback(r.open, [v]) for v in (-1, K, True, 1.0, NAN, "1", None, HUGE)],
+    "impression": [
+        lambda r, v=v, ask=ask: ask(r, v)
+        for v in (None, 5, "", "ana", "x" * 36, b"x" * 16, True)
+        for ask in (lambda r, v: r.feedback(v, []), lambda r, v: r.undo(v), lambda r, v: r.impression(v))
+    ],
+    "before": [lambda r, v=v: r.history("ana", before=v) for v in (5, "ana", "")],
+    "limit": [
+        *(lambda r, v=v: r.history("ana", limit=v) for v in (0, 1001, True, "5", NAN, HUGE)),
+        *(lambda r, v=v: r.items(limit=v) for v in (0, 1001, True, "5", NAN, HUGE)),
+        *(lambda r, v=v: r.tidy(v) for v in (0, True, "5", NAN, HUGE)),
+    ],
+    "offset": [lambda r, v=v: r.items(offset=v) for v in (-1, True, "5", NAN)],
+    "contains": [lambda r, v=v: r.items(contains=v) for v in (5, None, b"film", ["film"], NAN)],
+    "hours": [lambda r, v=v: r.stats(v) for v in (0, 10_000, True, "5", NAN, HUGE)],
+    "item": [
+        *(lambda r, v=v: r.put_item(v, {"drama": 0.5}) for v in (None, ["a"], ("a",), NAN, 1.5, True, HUGE)),
+        *(lambda r, v=v: r.put_item(v, {"drama": 0.5}) for v in ("", "a\nb", "x" * 257, b"a")),
+        *(lambda r, v=v: r.remove_item(v) for v in (None, ["a"], ("a",), NAN, True)),
+    ],
+    "weights": [lambda r, v=v: r.put_item("new", v) for v in (None, 5, [0.5], "drama", {"jazz": 0.5}, {None: 0.5})],
+    "weights.drama": [
+        lambda r, v=v: r.put_item("new", {"drama": v}) for v in (-0.1, 1.1, NAN, math.inf, True, "1", None, HUGE, [1])
+    ],
+}
+
+
+@pytest.mark.parametrize("field", HOSTILE)
+def test_what_cannot_be_is_refused_by_the_name_of_the_field_and_changes_nothing(rec, field):
+    rec.feedback(rec.recommend("ana").id, [1])
+    rec.open = rec.recommend("ana").id
+    kept = everything(rec.store)
+    for number, ask in enumerate(HOSTILE[field]):
+        with pytest.raises(Refused) as refusal:
+            ask(rec)
+        assert refusal.value.field == field, number
+        assert str(refusal.value).startswith(f"{field} must "), number
+        assert len(str(refusal.value)) < 500, number
+    assert everything(rec.store) == kept
+    rec.feedback(rec.open, [0])
+    assert learned(rec, "ana")[0] == 2
+
+
+def test_one_that_cannot_be_takes_none_of_the_others_along(rec):
+    ids = [id_bytes(rec.recommend("ana").id) for _ in range(2)]
+    outcomes = rec.perform(
+        [
+            Feedback(ids[0], [0]),
+            Recommend(["ana"], learner="default"),
+            Recommend("a\0b", learner="default"),
+            Recommend("ana", learner=["default"]),
+            PutItem(("a", "b"), {"drama": 1.0}),
+            Feedback(ids[1], [99]),
+            Recommend("bob"),
+        ]
+    )
+    assert [getattr(outcome, "field", None) for outcome in outcomes] == [
+        *(None, "user", "user", "learner", "item", "clicked[0]", None)
+    ]
+    assert outcomes[0].clicked == [0]
+    assert len(outcomes[-1].items) == K
+    assert (learned(rec, "ana")[0], rec.user("bob").impressions) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"keep": 0.0}, "keep of Recommender"),
+        ({"keep": NAN}, "keep of Recommender"),
+        ({"no_click_after": -1.0}, "no_click_after of Recommender"),
+        ({"keep": 10.0, "no_click_after": 11.0}, "no_click_after of Recommender"),
+        ({"cache": -1}, "cache of Recommender"),
+        ({"most_K": True}, "most_K of Recommender"),
+        ({"shares": {"other": 1.0}}, "shares of Recommender"),
+        ({"shares": {"default": 0.0}}, "shares of Recommender"),
+        ({"shares": {"default": NAN}}, "share of default"),
+        ({"catalog": thali.Catalog(weights(2), items=[("a", 1), ("b", 2)])}, "items of Recommender's catalog"),
+        ({"catalog": thali.Catalog(weights(2, 2), topics=[1, "1"])}, "topics of Recommender's catalog"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_before_a_store_is_made(tmp_path, settings, told):
+    catalog = settings.pop("catalog", films())
+    with pytest.raises((TypeError, ValueError), match=f"^{told} must"):
+        Recommender(thali.CascadeLSB(catalog, K=1), f"sqlite:///{tmp_path / 'taste.db'}", **settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_with_the_old_catalog_serves_all_but_those_it_cannot_read(store_url):
+    with recommender(store_url) as old:
+        shown = old.recommend("bob")
+        with recommender(store_url, films(topics=[*TOPICS, "opera"])) as new:
+            new.feedback(new.recommend("ana").id, [0])
+            late = new.recommend("carl").id
+            outcomes = old.perform([Recommend("ana"), Recommend("bob"), Look(id_bytes(late))])
+            assert [type(outcome) for outcome in outcomes] == [Unusable, answers.Shown, Unusable]
+            assert old.feedback(shown.id, [1]).clicked == [1]
+            assert new.user("bob").learners["default"].updates == 1
+            with pytest.raises(Unusable, match="another catalog has taken the place"):
+                old.put_item("lost", {"crime": 0.1})
+            with pytest.raises(Unusable, match="another catalog has taken the place"):
+                old.remove_item("film 1")

@@ -1,0 +1,182 @@
+"""Stores used by several at once: they wait for each other, and nothing that was learned is lost."""
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from itertools import chain
+from threading import Event
+
+import pytest
+from storing import BLANK, all_at_once, learn, opened, shown, transaction
+
+from thali.service.stores import open_store
+from thali.service.stores.records import Change, Writes
+from thali.service.stores.sql import VERSION
+
+A, B = ("ana", "l"), ("bob", "l")
+WAIT_S = 0.3
+
+
+@pytest.fixture
+def store(store_url):
+    with opened(store_url) as store:
+        yield store
+
+
+@pytest.fixture
+def others(store):
+    with ExitStack() as stack:
+        yield [stack.enter_context(closing(store.again())) for _ in range(6)]
+
+
+def waits(job, until):
+    """What a job returns that must wait, and goes on after until() only."""
+    with ThreadPoolExecutor(1) as pool:
+        doing = pool.submit(job)
+        time.sleep(WAIT_S)
+        try:
+            assert not doing.done()
+        finally:
+            until()
+        return doing.result(10)
+
+
+def held_by(store, key):
+    with transaction(store):
+        return store.hold([key], BLANK)[key]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_who_holds_keeps_others_waiting_who_then_see_what_was_learned(store, others, known):
+    if known:
+        learn(store, [A])
+    store.begin()
+    kept = store.hold([A], BLANK)[A]
+    store.write(Writes(statistics={A: replace(kept, updates=kept.updates + 1)}), "w")
+    assert waits(lambda: held_by(others[0], A), store.commit).updates == 1 + known
+
+
+def test_who_holds_in_vain_leaves_nothing(store, others):
+    store.begin()
+    store.hold([A], BLANK)
+    assert waits(lambda: held_by(others[0], A), store.rollback) == BLANK
+
+
+def test_an_impression_is_answered_once(store, others):
+    one = shown("ana")
+    with transaction(store):
+        store.write(Writes([one]), "w")
+    store.begin()
+    answer = replace(store.impressions([one.id])[one.id], clicked=[0], answer="feedback")
+    store.write(Writes(answered={one.id: answer}), "w")
+
+    def look():
+        with transaction(others[0]):
+            return others[0].impressions([one.id])[one.id]
+
+    assert waits(look, store.commit) == answer
+
+
+def test_who_learns_waits_for_who_forgets(store, others):
+    learn(store, [A, B])
+    store.begin()
+    assert store.forget("ana") == (0, {"l": (1, 1)})
+    assert waits(lambda: held_by(others[0], A), store.commit) == BLANK
+    assert held_by(store, B).updates == 1
+
+
+def test_who_forgets_waits_for_who_learns_and_leaves_nothing_of_it(store, others):
+    learn(store, [A])
+    store.begin()
+    store.hold([A], BLANK)
+    store.write(Writes([shown("ana")], statistics={A: replace(BLANK, updates=5)}), "w")
+
+    def forget():
+        with transaction(others[0]):
+            return others[0].forget("ana")
+
+    assert waits(forget, store.commit) == (1, {"l": (5, 0)})
+
+
+def test_no_update_is_lost_whatever_the_order_of_keys(store, others):
+    keys, rounds = [(user, learner) for user in ("ana", "bob", "ä") for learner in ("k", "l")], 20
+
+    def work(store, seed):
+        order, done = random.Random(seed), []
+        for _ in range(rounds):
+            some = order.sample(keys, order.randint(1, 4))
+            learn(store, some)
+            done += some
+        return done
+
+    done = [*chain(*all_at_once(lambda s=s, n=n: work(s, n) for n, s in enumerate(others)))]
+    with transaction(store, write=False):
+        assert {key: kept.updates for key, kept in store.statistics(keys).items()} == {k: done.count(k) for k in keys}
+
+
+def test_changes_are_numbered_once_and_seen_in_their_order(store, others):
+    with transaction(store):
+        store.add_catalog(1, "")
+    rounds, ended = 15, Event()
+
+    def change(store):
+        numbers = []
+        for _ in range(rounds):
+            with transaction(store):
+                numbers.append(store.next_change(1))
+                store.add_change(1, Change(numbers[-1], "x", None, 0.0))
+        return numbers
+
+    def look():
+        looks = 0
+        while not ended.is_set():
+            with transaction(others[-1], write=False):
+                seen = [c.seq for c in others[-1].changes(1, 0)]
+            assert seen == [*range(1, len(seen) + 1)]
+            looks += 1
+        return looks
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        try:
+            numbers = all_at_once(lambda s=s: change(s) for s in others[:3])
+        finally:
+            ended.set()
+        assert looking.result(10) > 1
+    assert sorted(chain(*numbers)) == [*range(1, 3 * rounds + 1)]
+    assert all(n == sorted(n) for n in numbers)
+    with transaction(store, write=False):
+        assert len(store.changes(1, 0)) == store.changes_made(1) == 3 * rounds
+
+
+def test_who_reads_sees_one_moment(store, others):
+    learn(store, [A])
+    with transaction(others[0], write=False):
+        assert others[0].statistics([A])[A].updates == 1
+        learn(store, [A, B])
+        assert others[0].statistics([A, B]).keys() == {A}
+        assert others[0].users("", 9) == ["ana"]
+    with transaction(others[0], write=False):
+        assert others[0].users("", 9) == ["ana", "bob"]
+
+
+def test_several_set_up_a_store_at_once_and_one_does(store_url):
+    open_store(store_url).close()  # a file that is there
+
+    def set_up():
+        with closing(open_store(store_url)) as store, transaction(store):
+            return store.migrate()
+
+    assert sorted(all_at_once([set_up] * 4)) == [0, VERSION, VERSION, VERSION]
+
+
+def test_generation_tells_of_others(store, others):
+    before = store.generation()
+    assert (before is None) is store.shared
+    if not store.shared:
+        learn(store, [A])
+        assert store.generation() == before
+        learn(others[0], [A])
+        assert store.generation() != before

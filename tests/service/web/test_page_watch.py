@@ -1,0 +1,422 @@
+"""Watch, in a real browser: what it shows is what the library does, and a person can do with it what they are told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from page_checks import HOSTILE, PHONE, assert_accessible, assert_fits, frames, number, tab_to, until
+from page_film import Truth, assert_seen, watching
+from playwright.sync_api import expect
+from serving_here import serving
+
+import thali
+from thali.cli.page import POLICIES, K
+from thali.datasets import dishes
+from thali.service.http.settings import LearnerSetting, Limits
+
+pytestmark = pytest.mark.slow
+USUAL = ["CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB"]
+
+
+def demo(folder, **settings):
+    """As thali demo --web has it."""
+    learners = tuple(LearnerSetting(name, name, K, share=float(name == POLICIES[0])) for name in POLICIES)
+    return serving(folder, catalog=thali.Catalog(*dishes()), learners=learners, **settings)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """The same with shorter runs: of four policies, 2,000 steps."""
+    with demo(tmp_path_factory.mktemp("watch"), limits=Limits(simulated_steps=8000)) as running:
+        yield running
+
+
+def draw(page, taste):
+    """Draw a taste with the sliders; what is not named is 0."""
+    page.locator("details", has_text="Draw a taste").evaluate("(one) => { one.open = true; }")
+    values = page.locator(".sliders input").evaluate_all("(all) => all.map((one) => one.value)")
+    for topic, value in zip(page.locator(".sliders label").all_text_contents(), values, strict=True):
+        if int(value) != taste.get(topic, 0):
+            page.get_by_role("slider", name=topic, exact=True).fill(str(taste.get(topic, 0)))
+
+
+def true_taste(page):
+    rows = page.locator("tr[data-topic]")
+    return dict(rows.evaluate_all("(all) => all.map((row) => [row.dataset.topic, row.lastChild.textContent])"))
+
+
+def shares(catalog, taste):
+    """As the page asks for it."""
+    total = sum(taste.values())
+    return {topic: pytest.approx(taste.get(topic, 0) / total, abs=1e-6) for topic in catalog.topics}
+
+
+def test_three_people_every_figure_on_the_way_is_that_of_the_library(browser, tmp_path):
+    with demo(tmp_path, limits=Limits(simulated_steps=16_000)) as service, watching(browser, service) as at:
+        at.speed()
+        for person in range(3):
+            if person:
+                at.begin("New person")
+            at.end()
+            regret = {
+                name: float(at.page.locator(f'td[data-policy="{name}"][data-figure="regret"]').inner_text())
+                for name in USUAL
+            }
+            assert regret["CascadeLSB"] < regret["CascadeLinUCB"]
+        curves = at.page.locator("svg.lines .curve").evaluate_all(
+            "(all) => all.map((one) => one.getAttribute('points'))"
+        )
+        label = at.page.locator("svg.lines").get_attribute("aria-label")
+        films, seen = at.films(), at.seen()
+    assert len(films) == len(seen) == 3
+    for parts, looks in zip(films, seen, strict=True):
+        assert {(one["seed"], one["K"], tuple(one["policies"]), str(one["theta"])) for one in parts} == {
+            (parts[0]["seed"], K, tuple(USUAL), str(parts[0]["theta"]))
+        }
+        assert len(parts) > 3
+        assert len(looks) > 20
+        assert looks[-1]["step"] == 4000
+        truth = Truth(service.catalog, parts)
+        assert_seen(looks, truth)
+    assert len({parts[0]["seed"] for parts in films}) == 3
+    assert len({str(parts[0]["theta"]) for parts in films}) == 3
+    # The curves are those of the whole run, whatever parts they came in: at every point, up to a scale for all.
+    drawn = [np.array([pair.split(",") for pair in points.split()], float) for points in curves]
+    expected = [[0.0, *(truth.regret(name, step) for step in truth.points)] for name in USUAL]
+    steps, largest = np.array([0, *truth.points]), max(max(one) for one in expected)
+    low, top = drawn[0][0, 1], min(one[:, 1].min() for one in drawn)
+    for one, regret in zip(drawn, expected, strict=True):
+        width = one[-1, 0] - one[0, 0]
+        np.testing.assert_allclose(one[:, 0], one[0, 0] + width * steps / 4000, atol=0.11)
+        np.testing.assert_allclose(one[:, 1], low - (low - top) * np.array(regret) / largest, atol=0.11)
+    told = ", ".join(f"{name} {number(truth.regret(name, 4000), 1)}" for name in USUAL)
+    assert label == f"Regret after 4,000 steps: {told}"
+
+
+def test_a_taste_that_changes_twice_once_while_a_part_is_under_way(browser, service):
+    with watching(browser, service) as at:
+        tastes, best = [], []
+
+        def look():
+            at.press("Pause")
+            tastes.append(true_taste(at.page))
+            best.append(at.page.locator("[data-list=best] li").all_inner_texts())
+
+        at.speed("4")
+        at.reach(400)
+        look()
+        at.press("Change the taste now")
+        at.hold(lambda asked: asked["changes"] and asked["steps"] == 2000)
+        start = at.asked[-1]["changes"][0]["step"]
+        at.reach(start + 100)
+        look()
+        at.press("Change the taste now")
+        until(at.page, "() => document.querySelectorAll('.mark').length === 2")
+        at.release()
+        at.speed()
+        at.end()
+        tastes.append(true_taste(at.page))
+        best.append(at.page.locator("[data-list=best] li").all_inner_texts())
+        expect(at.page.get_by_role("button", name="Change the taste now")).to_be_disabled()
+        dashes = at.page.locator(".mark").first.evaluate("(mark) => getComputedStyle(mark).strokeDasharray")
+        marks = at.page.locator(".mark").evaluate_all("(all) => all.map((one) => one.x1.baseVal.value)")
+        curve = at.page.locator("svg.lines .curve").first.get_attribute("points")
+        (asked,), (seen,) = at.films(), at.seen()
+    assert len({str(one) for one in tastes}) == len({str(one) for one in best}) == 3
+    changes = asked[-1]["changes"]
+    starts = [one["step"] for one in changes]
+    assert starts[0] == start
+    assert start + 100 <= starts[1] < 2000
+    for one in asked:
+        assert one["changes"] == changes[: len(one["changes"])]
+        assert one["since"] >= max((change["step"] for change in one["changes"]), default=0)
+    assert sorted(asked, key=lambda one: len(one["changes"])) == asked
+    assert_seen(seen, Truth(service.catalog, asked))
+    for look in seen:
+        assert look["marks"] >= sum(begin < look["step"] for begin in starts)
+        assert look["marks"] <= sum(begin <= look["step"] for begin in starts)
+    assert "none" not in dashes
+    left, *_, right = (float(pair.split(",")[0]) for pair in curve.split())
+    np.testing.assert_allclose(marks, left + (right - left) * np.array(starts) / 2000, atol=0.11)
+
+
+def test_a_taste_changes_as_often_as_the_service_takes(browser, service):
+    with watching(browser, service) as at:
+        at.speed("2")
+        for change in range(1, 21):
+            at.reach(at.step + 1)
+            at.press("Change the taste now")
+            until(at.page, "(many) => document.querySelectorAll('.mark').length === many", change)
+        at.reach(at.step + 1)
+        expect(at.page.get_by_role("button", name="Change the taste now")).to_be_disabled()
+        (asked,), (seen,) = at.films(), at.seen()
+    assert len(asked[-1]["changes"]) == 20
+    assert_seen(seen, Truth(service.catalog, asked))
+
+
+def test_a_taste_drawn_by_hand(browser, service):
+    with watching(browser, service) as at:
+        page = at.page
+        at.speed("0")
+        at.reach(1)
+        draw(page, {})
+        at.press("A new person with this taste")
+        expect(page.get_by_role("alert")).to_have_text("Draw a taste first: at least one topic must be above 0.")
+        at.press("Change to this taste now")
+        expect(page.get_by_role("alert")).to_have_text("Draw a taste first: at least one topic must be above 0.")
+        assert all(one["changes"] == [] and one["seed"] == at.asked[0]["seed"] for one in at.asked)
+        part = at.asked[-1]["steps"]
+        assert part < 2000
+        at.speed()  # what was refused stops nothing
+        at.reach(part + 1)
+
+        draw(page, {"sweet": 30, "soup": 10})
+        at.begin("A new person with this taste")
+        expect(page.get_by_role("alert")).to_have_count(0)  # an empty one is not shown
+        told = dict.fromkeys(service.catalog.topics, "0.00")
+        assert true_taste(page) == {**told, "sweet": "0.75", "soup": "0.25"}
+        at.reach(600)
+        draw(page, {"seafood": 60, "grilled": 20, "spicy": 20})
+        at.press("Change to this taste now")
+        at.end()
+        assert true_taste(page) == {**told, "seafood": "0.60", "grilled": "0.20", "spicy": "0.20"}
+        (_, asked), (_, seen) = at.films(), at.seen()
+    assert asked[0]["seed"] != at.asked[0]["seed"]
+    for one in asked:
+        assert one["theta"] == shares(service.catalog, {"sweet": 30, "soup": 10})
+    (change,) = asked[-1]["changes"]
+    assert change["theta"] == shares(service.catalog, {"seafood": 60, "grilled": 20, "spicy": 20})
+    truth = Truth(service.catalog, asked)
+    assert_seen(seen, truth)
+    regret = [truth.regret("CascadeLSB", change["step"] + by) for by in (-200, 0, 200)]
+    assert regret[2] - regret[1] > regret[1] - regret[0]  # what was learned is wrong now
+
+
+def test_pause_speed_and_luck(browser, service):
+    with watching(browser, service) as at:
+        page = at.page
+        rate = """() => new Promise((done) => {
+            const step = () => Number(document.querySelector("output.step").dataset.step);
+            const [begin, first] = [performance.now(), step()];
+            const look = (now) => {
+                if (now < begin + 1000) requestAnimationFrame(look);
+                else done(1000 * (step() - first) / (now - begin));
+            };
+            requestAnimationFrame(look);
+        })"""
+        at.reach(1)
+        measured = {}
+        for name, steps in (("2", 30), ("4", 300)):
+            at.speed(name)
+            expect(page.get_by_role("slider", name="Speed")).to_have_attribute(
+                "aria-valuetext", f"up to {steps} steps a second"
+            )
+            measured[steps] = page.evaluate(rate)
+            assert steps / 3 < measured[steps] < 2 * steps
+        at.press("Pause")
+        frames(page, 2)
+        step = at.step
+        assert page.evaluate(rate) == 0
+        at.press("Go on")
+        at.reach(step + 100)
+        assert 100 < page.evaluate(rate) < 600
+
+        at.begin("Same person, new luck")
+        at.begin("Same person, new luck")
+        at.speed()
+        at.end()
+        at.begin("Again")
+        at.begin("New person")
+        first, *same, other = [(one[0]["seed"], one[0]["theta"]) for one in at.films()]
+        assert len(same) == 3
+        assert len({seed for seed, _ in (first, *same, other)}) == 5
+        assert all(theta == first[1] for _, theta in same)
+        assert other[1] != first[1]
+
+
+def test_K_and_the_policies_are_those_that_were_chosen(browser, service):
+    with watching(browser, service) as at:
+        page = at.page
+        at.reach(1)
+        page.get_by_text("Policies and K").click()
+        box = {
+            name: page.get_by_role("checkbox", name=name, exact=True)
+            for name in service.ask("GET", "/v1/about").json["policies"]
+        }
+        assert {name for name, one in box.items() if one.is_checked()} == set(USUAL)
+        for name in USUAL[1:]:
+            box[name].uncheck()
+        expect(box["CascadeLSB"]).to_be_disabled()  # one must be there
+        page.get_by_label("Items in a list, K").select_option("3")
+        at.speed()
+        at.reach(300)
+        assert page.locator("[data-list]").evaluate_all(
+            "(all) => all.map((one) => [one.dataset.list, one.querySelectorAll('li').length])"
+        ) == [["best", 3], ["CascadeLSB", 3]]
+        others = [name for name in box if name != "CascadeLSB"][:5]
+        for name in others:
+            box[name].check()
+        for one in box.values():  # and no more than six
+            expect(one).to_be_enabled() if one.is_checked() else expect(one).to_be_disabled()
+        at.end()
+        last = at.films()[-1]
+        seen = at.seen()[-1]
+    assert last[-1]["policies"] == ["CascadeLSB", *others]
+    assert (last[-1]["K"], last[-1]["steps"]) == (3, 8000 // 6)
+    assert_seen(seen, Truth(service.catalog, last))
+    assert {(one["seed"], str(one["theta"])) for one in at.asked} == {(last[0]["seed"], str(last[0]["theta"]))}
+
+
+def test_who_leaves_and_comes_back_finds_another_person_and_the_one_before_asks_for_nothing(browser, service):
+    with watching(browser, service) as at:
+        page = at.page
+        at.speed()
+        at.reach(1)
+        at.hold()
+        at.press("New person")  # waits for the answer under way, and so does the next one
+        at.press("Same person, new luck")
+        frames(page, 5)
+        old = len(at.asked)
+        page.get_by_role("link", name="Play", exact=True).click()
+        page.locator(".plate[data-impression]").wait_for()
+        with page.expect_response("**/v1/simulations"):
+            at.release()
+        frames(page, 30)
+        assert len(at.asked) == old
+        page.get_by_role("link", name="Watch", exact=True).click()
+        at.speed()
+        at.end()
+        new = at.asked[old:]
+    assert len({one["seed"] for one in new}) == 1
+    assert new[0]["seed"] not in {one["seed"] for one in at.asked[:old]}
+    assert (new[0]["since"], new[-1]["steps"]) == (0, 2000)
+
+
+def test_of_those_pressed_in_a_row_only_the_last_is_asked_for(browser, service):
+    with watching(browser, service) as at:
+        at.hold()
+        for _ in range(4):
+            at.press("New person")
+        at.release()
+        at.reach(1)
+        seeds = [one["seed"] for one in at.asked]
+        assert len(set(seeds)) == 2
+
+
+def test_a_failure_is_said_and_can_be_tried_again(browser, service):
+    with watching(browser, service, complaints=False) as at:
+        page = at.page
+        at.speed()
+        at.reach(1)
+        at.hold()
+        at.held.pop().abort()
+        expect(page.get_by_role("alert")).to_have_text("the service cannot be reached.")
+        at.release()
+        frames(page, 30)
+        many = len(at.asked)
+        at.press("Go on")
+        at.end()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        assert at.asked[many]["since"] == at.asked[many - 1]["since"]
+        assert_seen(at.seen()[0], Truth(service.catalog, at.asked))
+
+
+def test_a_catalog_too_large_to_be_simulated(browser, tmp_path):
+    L, d = 20_001, 5
+    weights = scipy.sparse.csr_array((np.full(L, 0.3), (np.arange(L), np.arange(L) % d)), shape=(L, d))
+    catalog = thali.Catalog(weights, items=[f"i{e}" for e in range(L)], topics=[f"t{j}" for j in range(d)])
+    with serving(tmp_path, catalog=catalog) as service, watching(browser, service, complaints=False) as at:
+        sentence = "steps cannot be simulated on a catalog of more than 20000 items."
+        expect(at.page.get_by_role("alert")).to_have_text(sentence)
+        expect(at.page.locator("output.step")).to_have_text("Not started")
+        expect(at.page.get_by_role("button", name="Change the taste now")).to_be_disabled()
+        frames(at.page, 60)
+        assert len(at.asked) == 1
+        at.press("Go on")
+        expect(at.page.get_by_role("button", name="Go on")).to_be_visible()
+        expect(at.page.get_by_role("alert")).to_have_text(sentence)
+        frames(at.page, 60)
+        assert len(at.asked) == 2
+
+
+def test_long_lists_of_hostile_names_are_text(browser, tmp_path):
+    """And lists so long that fewer points fit into an answer."""
+    topics = [name[:60] for name in HOSTILE]
+    L, d = 120, len(topics)
+    draws = np.random.default_rng(1)
+    weights = draws.uniform(0.1, 0.6, (L, d)) * (draws.random((L, d)) < 0.3)
+    items = [f"{HOSTILE[e % len(HOSTILE)]}{e}"[:256] for e in range(L)]
+    items[: len(HOSTILE)] = HOSTILE
+    catalog = thali.Catalog(weights, items=items, topics=topics)
+    settings = {
+        "catalog": catalog,
+        "learners": (LearnerSetting("default", K=100),),
+        "limits": Limits(simulated_steps=1200),
+    }
+    with serving(tmp_path, **settings) as service, watching(browser, service, viewport=PHONE) as at:
+        at.speed()
+        at.reach(100)
+        at.press("Change the taste now")
+        at.end()
+        assert at.page.locator("main img, main script, main b").count() == 0
+        assert at.page.locator(".sliders label span").all_text_contents() == topics
+        assert_fits(at.page)
+        (asked,), (seen,) = at.films(), at.seen()
+    truth = Truth(catalog, asked)
+    assert asked[-1]["K"] == 100
+    assert_seen(seen, truth)
+    assert set(items[: len(HOSTILE)]) <= {item for look in seen for _, shown in look["lists"] for item, _ in shown}
+
+
+def test_it_is_accessible_and_fits_a_phone(browser, service):
+    with watching(browser, service, viewport=PHONE) as at:
+        at.speed()
+        at.reach(300)
+        at.press("Change the taste now")
+        at.reach(600)
+        at.press("Pause")
+        for summary in at.page.locator("summary").all():
+            summary.click()
+        assert_fits(at.page)
+        assert_accessible(at.page)
+
+
+def test_all_of_it_by_keyboard(browser, service):
+    with watching(browser, service) as at:
+        page = at.page
+        at.reach(1)
+        page.locator("nav").get_by_role("link", name="Watch").focus()
+        tab_to(page, "Pause")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("button", name="Go on")).to_be_focused()
+        page.keyboard.press("Space")
+        expect(page.get_by_role("button", name="Pause")).to_be_focused()
+        tab_to(page, "Speed", "slider")
+        page.keyboard.press("End")
+        slider = page.get_by_role("slider", name="Speed")
+        expect(slider).to_have_attribute("aria-valuetext", "up to 3,000 steps a second")
+        page.keyboard.press("Home")
+        for _ in range(2):
+            page.keyboard.press("ArrowRight")
+        expect(slider).to_have_attribute("aria-valuetext", "up to 30 steps a second")
+        tab_to(page, "Change the taste now")
+        page.keyboard.press("Enter")
+        expect(page.locator("#said")).to_have_text("The taste has changed.")
+        until(page, "() => document.querySelectorAll('.mark').length === 1")
+        for _ in range(40):  # a summary is no button by role
+            page.keyboard.press("Tab")
+            if page.evaluate("() => document.activeElement.textContent") == "Draw a taste":
+                break
+        page.keyboard.press("Enter")
+        for topic in service.catalog.topics:
+            tab_to(page, topic, "slider")
+            page.keyboard.press("End" if topic in ("curry", "rice") else "Home")
+        tab_to(page, "A new person with this taste")
+        page.keyboard.press("Enter")
+        until(page, "() => document.querySelectorAll('.mark').length === 0")
+        at.reach(1)
+        assert at.films()[0][-1]["changes"] != []
+        assert at.films()[-1][0]["theta"] == shares(service.catalog, {"curry": 1, "rice": 1})
+        expect(page.get_by_role("button", name="A new person with this taste")).to_be_focused()
+        tab_to(page, "Change to this taste now")

@@ -1,0 +1,138 @@
+"""The page as it is served, its size and what it may load; and ``thali demo --web``. In a browser: test_page_*."""
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from serving import Service
+from serving_here import serving
+
+import thali
+from thali.cli.app import main
+from thali.cli.page import Items, choose
+from thali.service.http.settings import check_keys
+
+STATIC = Path(thali.__file__).parent / "service" / "web" / "static"
+MOST = 150_000
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("web"), keys=check_keys([("admin", "a" * 16)], "")) as running:
+        yield running
+
+
+def parts(text: str) -> set[str]:
+    """What a file of the page loads."""
+    return {f"/{name}" for name in re.findall(r'(?:src|href)="(page/[^"]+)"', text)} | {
+        f"/page/{name}" for name in re.findall(r'from "\./([^"]+)"', text)
+    }
+
+
+def test_the_page_is_whole_small_and_for_everyone(service):
+    found, waiting = {}, {"/"}
+    while waiting:
+        path = waiting.pop()
+        reply = found[path] = service.ask("GET", path)
+        assert reply.status == 200, path
+        waiting |= parts(reply.body.decode()) - found.keys()
+    assert {Path(path).name for path in found} - {""} | {"index.html"} == {file.name for file in STATIC.iterdir()}
+    assert sum(len(reply.body) for reply in found.values()) < MOST
+    kinds = {Path(path).suffix: reply.headers["content-type"] for path, reply in found.items()}
+    assert kinds == {
+        "": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+        ".svg": "image/svg+xml",
+    }  # fmt: skip
+
+
+def test_its_policy_allows_nothing_of_another_host_and_no_inline_script(service):
+    rules = service.ask("GET", "/").headers["content-security-policy"].split("; ")
+    assert dict(rule.split(" ", 1) for rule in rules) == {
+        "default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self'",
+        "connect-src": "'self'", "base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'",
+        "require-trusted-types-for": "'script'", "trusted-types": "'none'",
+    }  # fmt: skip
+    for file in STATIC.iterdir():
+        text = file.read_text(encoding="utf-8")
+        assert set(re.findall(r"\b[a-z]+://[^\"' ]+", text)) <= {"http://www.w3.org/2000/svg"}, file.name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", text)
+    page = (STATIC / "index.html").read_text(encoding="utf-8")
+    assert not re.search(r"<script(?![^>]* src=)|<style|\son[a-z]+=|\sstyle=", page)
+
+
+def test_the_page_speaks_to_the_api_only():
+    """All its requests are made in one place, to paths that the API has."""
+    for file in STATIC.glob("*.js"):
+        text = file.read_text(encoding="utf-8")
+        assert ("fetch(" in text) == (file.name == "api.js")
+        assert not re.search(r"XMLHttpRequest|WebSocket|EventSource|sendBeacon|import\(", text)
+    asked = re.findall(r'ask\("[A-Z]+", ["`]([^"`?]+)', (STATIC / "api.js").read_text(encoding="utf-8"))
+    assert len(asked) == 11
+    assert all(path.startswith("v1/") for path in asked)
+
+
+def test_no_other_file_can_be_had(service):
+    for name in ("", "page.py", "..%2Fpage.py", "%2e%2e/page.py", "../page.py", "index.htm", "app.js/", "APP.JS"):
+        assert service.ask("GET", f"/page/{name}").status == 404, name
+    assert service.ask("POST", "/", {}).status == 405
+    assert service.ask("GET", "//v1/topics").status == 401  # what is below the root is not open with it
+
+
+class Demo(Service):
+    """``thali demo --web``."""
+
+    def command(self):
+        return ("demo", "--web", "--items", "dishes")
+
+
+def test_the_demo_serves_the_page_and_leaves_nothing_behind(tmp_path):
+    with Demo(tmp_path) as demo, demo.client() as client:
+        assert client.about()["items"] == 200
+        assert [learner["name"] for learner in client.about()["learners"]][:2] == ["CascadeLSB", "LSBGreedy"]
+        assert {client.recommend(f"guest-{n}").learner for n in range(20)} == {"CascadeLSB"}
+        shown = client.recommend("guest-1", learner="CascadeLinUCB")
+        assert (shown.learner, len(shown.items)) == ("CascadeLinUCB", 6)
+        assert f"Open {demo.url} in a browser" in demo.tail()
+        assert list(tmp_path.glob("thali-demo-*/thali.db"))
+        os.kill(demo.pid, signal.SIGINT)  # Ctrl-C
+        assert demo.wait_end() in (0, 130, -signal.SIGINT)
+    assert "Traceback" not in demo.tail()
+    assert not list(tmp_path.glob("thali-demo-*"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--web", "--steps", "10"), "--steps must come without --web"),
+        (("--port", "8001"), "--port must come with --web"),
+        (("--web", "--items", "dishes", "--data", "."), "data must come without --items dishes, got ."),
+        (("--web", "--data", "."), "data must be a folder that holds ml-1m, got ."),
+        (("--web", "--items", "movielens", "--data", "."), "ml-1m is not there: it must hold ratings.dat"),
+    ],
+)
+def test_settings_of_the_demo_that_do_not_fit_are_a_sentence(tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["thali", "demo", *options])
+    with pytest.raises(SystemExit, match=re.escape(message)):
+        main()
+
+
+def test_films_are_chosen_where_they_are_there_and_have_their_titles(tmp_path, monkeypatch):
+    monkeypatch.setenv("THALI_CACHE", str(tmp_path / "none"))
+    monkeypatch.delenv("THALI_DATA", raising=False)
+    assert choose(Items.auto, None)[0].L == 200
+    folder = tmp_path / "ml-1m"
+    folder.mkdir()
+    (folder / "movies.dat").write_text("1::Heat (1995)::Action|Crime\n2::Babe (1995)::Comedy\n3::Babe (1995)::Drama\n")
+    (folder / "ratings.dat").write_text("1::1::5::0\n1::2::5::0\n2::2::5::0\n2::3::4::0\n2::1::5::0\n")
+    for asked in ((Items.auto, tmp_path), (Items.movielens, folder)):
+        catalog, told = choose(*asked)
+        assert sorted(catalog.items) == ["Babe (1995) [2]", "Babe (1995) [3]", "Heat (1995)"]
+        assert set(catalog.topics) == {"Action", "Comedy", "Crime", "Drama"}
+        assert "MovieLens" in told
+    monkeypatch.setenv("THALI_DATA", str(tmp_path))
+    assert choose(Items.auto, None)[0].L == 3
+    assert choose(Items.dishes, None)[0].L == 200

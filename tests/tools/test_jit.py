@@ -1,0 +1,87 @@
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import thali
+
+SCRIPT = "import thali; print(thali.greedy_lists(thali.Catalog([[0.1], [0.3], [0.2]]), [[1.0]], 3)[0].tolist())"
+
+
+@pytest.mark.slow
+def test_a_changed_kernel_is_compiled_anew_wherever_it_is_part_of_another(tmp_path):
+    """Numba alone would keep the search that contains the old index: its own file has not changed."""
+    package = tmp_path / "thali"
+    shutil.copytree(Path(thali.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def lists():
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    assert lists() == "[1, 2, 0]"
+    # The index becomes -m, and is asked of every item, as if none were above 0.
+    for name, old, new in (
+        ("lists/plain.py", "    return value\n", "    return -mean\n"),
+        ("lists/engine/bounds.py", "TINY = 1e-140", "TINY = 1e100"),
+    ):
+        file = package / name
+        source = file.read_text()
+        assert old in source
+        file.write_text(source.replace(old, new))
+    assert lists() == "[0, 2, 1]"
+
+
+@pytest.fixture
+def sealed(tmp_path):
+    """A copy of the package that cannot be written, and how to run Python on it with a home folder of this mode."""
+    site, home = tmp_path / "site", tmp_path / "home"
+    shutil.copytree(Path(thali.__file__).parent, site / "thali", ignore=shutil.ignore_patterns("__pycache__"))
+    home.mkdir()
+    folders = [site, *(path for path in site.rglob("*") if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    # Permission bits do not hold root, unless it gives up the one capability that passes over them.
+    bound = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
+
+    def run(*arguments, mode, **variables):
+        home.chmod(mode)
+        kept = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
+        environment = {**kept, "PYTHONPATH": str(site), "HOME": str(home), **variables}
+        command = [*bound, sys.executable, *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+
+    yield run
+    for folder in (home, *folders):
+        folder.chmod(0o755)  # so that pytest can remove it
+
+
+@pytest.mark.slow
+def test_a_package_that_cannot_be_written_keeps_compiled_code_elsewhere(sealed, tmp_path):
+    done = sealed("-c", SCRIPT, mode=0o755)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[1, 2, 0]", "")
+    assert list((tmp_path / "home").rglob("*.nbi"))
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_written_kernels_are_compiled_in_memory_with_one_warning(sealed, tmp_path):
+    done = sealed("-c", SCRIPT, mode=0o555)
+    assert (done.returncode, done.stdout.strip()) == (0, "[1, 2, 0]"), done.stderr
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert "NUMBA_CACHE_DIR" in done.stderr
+    assert "'thali warmup'" in done.stderr
+    assert not list(tmp_path.rglob("*.nbi"))
+
+    done = sealed("-m", "thali", "warmup", mode=0o555)
+    assert done.returncode == 1
+    assert "thali: NUMBA_CACHE_DIR must name a folder that can be written" in done.stderr
+
+    given = tmp_path / "given"
+    done = sealed("-c", SCRIPT, mode=0o555, NUMBA_CACHE_DIR=str(given))
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[1, 2, 0]", "")
+    assert list(given.rglob("*.nbi"))
