@@ -55,7 +55,7 @@ class LearnerAbout:
     """Items of a list, unless the request says otherwise."""
     sigma: float
     alpha: float
-    """Exploration parameter for a new user. With the theoretical value it changes as the learner learns."""
+    """Exploration parameter for a new user. If it is set by theory, it may differ for other users."""
     share: float
     """Share of the users that this learner serves."""
     features: str
