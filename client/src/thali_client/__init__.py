@@ -1,0 +1,99 @@
+"""Python client for the thali service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from thali_client.errors import Conflict, NotAllowed, NotFound, Refused, ServiceError, Unavailable
+from thali_client.types import (
+    About,
+    Answer,
+    Bin,
+    Error,
+    Export,
+    Forgotten,
+    Health,
+    HistoryPage,
+    HourStats,
+    Impression,
+    Item,
+    Items,
+    LearnerAbout,
+    LearnerStatistics,
+    LearnerStats,
+    LearnerTaste,
+    Limits,
+    Rate,
+    Result,
+    Results,
+    Shown,
+    ShownItem,
+    Simulated,
+    SimulatedChange,
+    SimulatedRun,
+    SlowRequest,
+    Stats,
+    Status,
+    StoreHealth,
+    Tidied,
+    Topics,
+    TopicTaste,
+    User,
+)
+
+if TYPE_CHECKING:
+    from thali_client.client import Client
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "About",
+    "Answer",
+    "Bin",
+    "Client",
+    "Conflict",
+    "Error",
+    "Export",
+    "Forgotten",
+    "Health",
+    "HistoryPage",
+    "HourStats",
+    "Impression",
+    "Item",
+    "Items",
+    "LearnerAbout",
+    "LearnerStatistics",
+    "LearnerStats",
+    "LearnerTaste",
+    "Limits",
+    "NotAllowed",
+    "NotFound",
+    "Rate",
+    "Refused",
+    "Result",
+    "Results",
+    "ServiceError",
+    "Shown",
+    "ShownItem",
+    "Simulated",
+    "SimulatedChange",
+    "SimulatedRun",
+    "SlowRequest",
+    "Stats",
+    "Status",
+    "StoreHealth",
+    "Tidied",
+    "TopicTaste",
+    "Topics",
+    "Unavailable",
+    "User",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import Client on first use: the server needs only the types, and should not wait for urllib3."""
+    if name == "Client":
+        from thali_client.client import Client
+
+        return Client
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

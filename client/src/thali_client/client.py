@@ -1,0 +1,305 @@
+"""The client: one method per route of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from msgspec.json import Decoder
+
+from thali_client.errors import ServiceError, error_class
+from thali_client.transport import Transport
+from thali_client.types import (
+    About,
+    Answer,
+    Export,
+    Forgotten,
+    Health,
+    HistoryPage,
+    Impression,
+    Item,
+    Items,
+    Results,
+    Shown,
+    Simulated,
+    Stats,
+    Status,
+    Topics,
+    User,
+)
+
+T = TypeVar("T")
+BATCH = 1000  # impressions in one feedback request
+PAGE = 100
+
+# One decoder per type, made once: making a decoder costs more than using it.
+_about = Decoder(About).decode
+_answer = Decoder(Answer).decode
+_export = Decoder(Export).decode
+_forgotten = Decoder(Forgotten).decode
+_health = Decoder(Health).decode
+_history_page = Decoder(HistoryPage).decode
+_impression = Decoder(Impression).decode
+_item = Decoder(Item).decode
+_items = Decoder(Items).decode
+_results = Decoder(Results).decode
+_shown = Decoder(Shown).decode
+_simulated = Decoder(Simulated).decode
+_stats = Decoder(Stats).decode
+_status = Decoder(Status).decode
+_topics = Decoder(Topics).decode
+_user = Decoder(User).decode
+
+
+class Client:
+    """A client of the service at a url. Threads can share it. Close it, or use it in a ``with`` block.
+
+        with Client("http://127.0.0.1:8000") as client:
+            shown = client.recommend("ana", K=5)
+            client.feedback(shown.id, [2])
+
+    Every call is retried, after a random and growing pause, if there is no connection, no response in time, or a
+    status that says "not now": 429 and 503 (respecting Retry-After), or 502 and 504 of a proxy. The service learns from
+    each feedback exactly once, so retries are safe, also across a restart of the service. Any other error is raised
+    at once, as a ServiceError: NotFound, Conflict, Refused or NotAllowed. If all retries fail, Unavailable is raised.
+    Arguments that cannot be sent, such as an empty name, raise ValueError or TypeError. Proxy settings of the
+    environment are ignored, and redirects are not followed.
+
+    Parameters
+    ----------
+    url: address of the service. It may have a path, which is put before the routes.
+    key: API key, sent as a bearer token. It never appears in an error or a repr.
+    timeout: seconds to wait in one try, for the connection and for each part of the response.
+    retries: how often to retry a call.
+    deadline: seconds that a call may take in total, including retries and pauses.
+
+    Cost: one connection for each call at a time; connections are kept and reused.
+
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8000",
+        *,
+        key: str | None = None,
+        timeout: float = 10.0,
+        retries: int = 5,
+        deadline: float = 30.0,
+    ) -> None:
+        self._transport = Transport(url, key=key, timeout=timeout, retries=retries, deadline=deadline)
+
+    def __repr__(self) -> str:
+        return f"Client({self._transport.url!r})"
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the idle connections. A later call opens a new one."""
+        self._transport.close()
+
+    def recommend(
+        self,
+        user: str,
+        *,
+        K: int | None = None,
+        candidates: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
+        learner: str | None = None,
+        alpha: float | None = None,
+    ) -> Shown:
+        """Get a list for a user. It is stored as an impression, to which feedback refers.
+
+        If a response is lost and the call is retried, the first impression stays in the store although nobody saw its
+        list. It gets no feedback; a service that treats missing feedback as no click does so with this one too.
+        """
+        body = _given(
+            user=user, K=K, candidates=_names("candidates", candidates), exclude=_names("exclude", exclude),
+            learner=learner, alpha=alpha,
+        )  # fmt: skip
+        return self._call("POST", "/v1/recommend", _shown, body)
+
+    def feedback(self, impression: str, clicked: Iterable[int]) -> Answer:
+        """Report the clicked positions of an impression, [] for none.
+
+        Sending the same feedback again changes nothing; sending different feedback raises Conflict.
+        """
+        return self._call("POST", "/v1/feedback", _answer, _feedback(impression, clicked))
+
+    def feedback_many(self, pairs: Iterable[tuple[str, Iterable[int]]]) -> list[Answer | ServiceError]:
+        """Report feedback for many impressions, as pairs (impression, clicked). Returns an answer or an error for each.
+
+        Sends 1000 at a time. If the service becomes unavailable in between, the earlier ones are already learned;
+        sending all of them again is safe.
+        """
+        outcomes: list[Answer | ServiceError] = []
+        rest = iter([_feedback(impression, clicked) for impression, clicked in pairs])
+        while batch := list(islice(rest, BATCH)):
+            outcomes += self._call("POST", "/v1/feedback", partial(_outcomes, batch), batch)
+        return outcomes
+
+    def undo(self, impression: str) -> Answer:
+        """Take back the feedback for an impression. The service unlearns it."""
+        return self._call("DELETE", f"/v1/impressions/{_path('impression', impression)}/feedback", _answer)
+
+    def impression(self, impression: str) -> Impression:
+        """Get a list that was shown, with its answer."""
+        return self._call("GET", f"/v1/impressions/{_path('impression', impression)}", _impression)
+
+    def user(self, user: str) -> User:
+        """Get what the service knows about a user. Raises NotFound for an unknown user."""
+        return self._call("GET", f"/v1/users/{_path('user', user)}", _user)
+
+    def history(self, user: str, *, before: str | None = None, limit: int | None = None) -> Iterator[Impression]:
+        """Iterate over a user's impressions, latest first. Pages are fetched as needed.
+
+        Parameters
+        ----------
+        before: only impressions before this one.
+        limit: maximum number of impressions.
+
+        """
+        return islice(self._history(f"/v1/users/{_path('user', user)}/impressions", before, limit), limit)
+
+    def _history(self, path: str, before: str | None, limit: int | None) -> Iterator[Impression]:
+        size = PAGE if limit is None else min(limit, PAGE)
+        while True:
+            page = self._call("GET", path + _query(before=before, limit=size), _history_page)
+            yield from page.impressions
+            if page.next is None:
+                return
+            before = page.next
+
+    def export(self, user: str) -> Export:
+        """Get all data stored about a user."""
+        return self._call("GET", f"/v1/users/{_path('user', user)}/export", _export)
+
+    def forget(self, user: str) -> Forgotten:
+        """Delete all data about a user. Also raises NotFound if the response to the first try was lost."""
+        return self._call("DELETE", f"/v1/users/{_path('user', user)}", _forgotten)
+
+    def items(self, *, contains: str | None = None) -> Iterator[Item]:
+        """Iterate over the items, or those whose name contains a text. Pages of 100 are fetched as needed.
+
+        If items are added or removed meanwhile, an item may move to another page and be returned twice or not at all.
+        """
+        offset: int | None = 0
+        while offset is not None:
+            page = self._call("GET", "/v1/items" + _query(offset=offset, limit=PAGE, contains=contains), _items)
+            yield from page.items
+            offset = page.next
+
+    def item(self, item: str) -> Item:
+        """Get an item and its weights by topic."""
+        return self._call("GET", f"/v1/items/{_path('item', item)}", _item)
+
+    def put_item(self, item: str, weights: Mapping[str, float]) -> Item:
+        """Add an item or change its weights."""
+        return self._call("PUT", f"/v1/items/{_path('item', item)}", _item, {"weights": dict(weights)})
+
+    def remove_item(self, item: str) -> Item:
+        """Remove an item and return it. Also raises NotFound if the response to the first try was lost."""
+        return self._call("DELETE", f"/v1/items/{_path('item', item)}", _item)
+
+    def topics(self) -> list[str]:
+        """Get all topics."""
+        return self._call("GET", "/v1/topics", _topics).topics
+
+    def stats(self, hours: float = 24) -> Stats:
+        """Get the performance of the learners in the last hours."""
+        return self._call("GET", "/v1/stats" + _query(hours=hours), _stats)
+
+    def about(self) -> About:
+        """Get what the service is and what this client may do."""
+        return self._call("GET", "/v1/about", _about)
+
+    def health(self) -> Health:
+        """Get the health of the service. Works also if its store is not usable."""
+        return self._call("GET", "/v1/health", _health)
+
+    def simulate(
+        self,
+        policies: Sequence[str],
+        steps: int,
+        *,
+        K: int | None = None,
+        theta: Mapping[str, float] | None = None,
+        seed: int | None = None,
+        points: int | Iterable[int] | None = None,
+        since: int | None = None,
+        trace: bool | None = None,
+        changes: Iterable[Mapping[str, Any]] | None = None,
+    ) -> Simulated:
+        """Run policies on a simulated user. A long simulation needs a longer timeout."""
+        body = _given(
+            policies=_names("policies", policies), steps=steps, K=K, theta=None if theta is None else dict(theta),
+            seed=seed, points=points if isinstance(points, str) or not isinstance(points, Iterable) else list(points),
+            since=since, trace=trace, changes=None if changes is None else [dict(change) for change in changes],
+        )  # fmt: skip
+        return self._call("POST", "/v1/simulations", _simulated, body)
+
+    def healthy(self) -> bool:
+        """Whether the service responds. Does not retry."""
+        return self._succeeds("/healthz")
+
+    def ready(self) -> bool:
+        """Whether the service responds and its store is usable. Does not retry."""
+        return self._succeeds("/readyz")
+
+    def _succeeds(self, path: str) -> bool:
+        try:
+            self._transport.call("GET", path, _status, retries=0)
+        except ServiceError:
+            return False
+        return True
+
+    def _call(self, method: str, path: str, decode: Callable[[bytes], T], body: Any = None) -> T:
+        return self._transport.call(method, path, decode, body=body)
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _query(**fields: Any) -> str:
+    return "?" + urlencode(_given(**fields))
+
+
+def _path(what: str, name: str) -> str:
+    """Encode a name as a single segment of a path."""
+    if not isinstance(name, str) or not name:
+        raise (ValueError if name == "" else TypeError)(f"{what} must be a non-empty string, got {name!r}")
+    return quote(name, safe="")
+
+
+def _names(what: str, names: Iterable[str] | None) -> list[str] | None:
+    """Make a list, but not of the letters of a string."""
+    if isinstance(names, str | bytes):
+        raise TypeError(f"{what} must be a list of names, not a single name, got {names!r}")
+    return None if names is None else list(names)
+
+
+def _feedback(impression: str, clicked: Iterable[int]) -> dict[str, Any]:
+    return {"impression": impression, "clicked": list(clicked)}
+
+
+def _outcomes(batch: list[dict[str, Any]], content: bytes) -> list[Answer | ServiceError]:
+    """Decode the response to a feedback batch."""
+    outcomes: list[Answer | ServiceError] = []
+    for sent, result in zip(batch, _results(content).results, strict=True):
+        if result.impression != sent["impression"]:
+            raise ValueError(f"results must be in the order of the request, got {result.impression!r}")
+        if result.status == 200:
+            outcomes.append(Answer(result.impression, result.clicked, result.answer))
+        elif result.error is None:
+            raise ValueError(f"a result of status {result.status} must have an error, got none")
+        else:
+            outcomes.append(error_class(result.status)(result.error, result.status))
+    return outcomes

@@ -1,0 +1,86 @@
+"""Lists that were shown, and the feedback on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(slots=True)  # not frozen: constructing a frozen dataclass takes three times as long
+class ShownItem:
+    """An item of a list, and why it was chosen."""
+
+    position: int
+    """Position in the list, from 0."""
+    item: Any
+    topics: list[Any]
+    """Topics of the item."""
+    gains: dict[Any, float]
+    """Δ(e|S): coverage that the item adds to the items above it, by topic."""
+    belief: float
+    """xᵀθ̄: estimated attraction of the item."""
+    exploration: float
+    """α·sqrt(xᵀM⁻¹x): bonus for uncertainty. Items are ranked by belief + exploration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A list that was shown to a user."""
+
+    impression: str
+    """Id of the impression; feedback refers to it."""
+    user: str
+    learner: str
+    """Name of the learner that chose the list."""
+    shown_at: float
+    """Unix time in seconds."""
+    click_probability: float
+    """Estimated probability of at least one click: 1 - Π(1 - belief), with each belief taken as a probability."""
+    items: list[ShownItem]
+
+    @property
+    def id(self) -> str:
+        """Id of the impression."""
+        return self.impression
+
+
+@dataclass(frozen=True, slots=True)
+class Impression(Shown):
+    """A list that was shown, together with the user's answer."""
+
+    clicked: list[int] | None
+    """Clicked positions; None if there is no answer yet."""
+    answer: str | None
+    """Source of the answer: "feedback", or "time-out" if missing feedback was treated as no click."""
+    answered_at: float | None
+    """Unix time in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer that is recorded for an impression."""
+
+    impression: str
+    clicked: list[int] | None
+    """Clicked positions; None if there is no answer."""
+    answer: str | None
+    """Source of the answer: "feedback" or "time-out"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome for one impression of a feedback batch."""
+
+    impression: str
+    status: int
+    """HTTP status that this feedback would have had on its own."""
+    clicked: list[int] | None = None
+    answer: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The outcomes of a feedback batch, in the order of the request."""
+
+    results: list[Result]

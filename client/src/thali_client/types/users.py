@@ -1,0 +1,87 @@
+"""What the service knows about a user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from thali_client.types.lists import Impression
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTaste:
+    """Estimated preference of a user for a topic, with its confidence interval."""
+
+    topic: Any
+    estimate: float
+    """θ̄_j."""
+    low: float
+    """θ̄_j - α·sqrt(M⁻¹_jj)."""
+    high: float
+    """θ̄_j + α·sqrt(M⁻¹_jj)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerTaste:
+    """What a learner knows about a user."""
+
+    updates: int
+    """Number of impressions that the learner has learned from."""
+    assigned: bool
+    """Whether this learner chooses the user's lists."""
+    taste: list[TopicTaste]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """What the service knows about a user. Only impressions that are still stored are counted."""
+
+    user: str
+    impressions: int
+    answered: int
+    clicked: int
+    """Answered impressions with at least one click."""
+    learners: dict[str, LearnerTaste]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """How much was deleted when a user was forgotten."""
+
+    user: str
+    impressions: int
+    updates: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """A page of a user's impressions, latest first."""
+
+    impressions: list[Impression]
+    next: str | None
+    """Value of ``before`` for the next page; None on the last page."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerStatistics:
+    """Sufficient statistics of a learner for one user."""
+
+    updates: int
+    topics: list[Any]
+    """Topics, in the order of the rows and columns below."""
+    M: list[list[float]]
+    B: list[float]
+    estimate: list[float]
+    """θ̄."""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """All data stored about a user."""
+
+    user: str
+    exported_at: float
+    """Unix time in seconds."""
+    learners: dict[str, LearnerStatistics]
+    impressions: list[Impression]
+    """Latest first."""
