@@ -12,20 +12,23 @@ INSTALL := $(BIN)/python -m pip --require-virtualenv install --quiet --no-compil
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
+# The version of thali-client that thali asks for, so that both can be installed from this tree.
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' client/src/thali_client/__init__.py)
+export THALI_CLIENT := ==$(VERSION)
 
 help:
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-.venv/lab: pyproject.toml constraints.txt
+.venv/lab: pyproject.toml client/pyproject.toml constraints.txt
 	@test -f .venv/pyvenv.cfg && $(BIN)/python -m pip --version > /dev/null 2>&1 \
 		|| { echo "making .venv"; rm -rf .venv; $(PYTHON) -m venv .venv; }
 	@echo "installing thali[lab,serve] into .venv"
-	@$(INSTALL) -e '.[lab,serve]'
+	@$(INSTALL) -e ./client -e '.[lab,serve]'
 	@touch $@
 
 .venv/dev: .venv/lab
 	@echo "installing the tools for tests and checks into .venv"
-	@$(INSTALL) -e '.[lab,serve,dev]'
+	@$(INSTALL) -e ./client -e '.[lab,serve,dev]'
 	@touch $@
 
 demo: .venv/lab ## the paper's synthetic experiment, end to end

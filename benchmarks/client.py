@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 
 import numpy as np
+
 from thali_client import Client
 
 TOPICS = [f"topic {n}" for n in range(6)]

@@ -13,25 +13,25 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from thali.lab.claims import Finding
+from thali.lab.ledger import Finding
 from thali.lab.report import build, data_label, label, markdown, regrets, table_1
 from thali.lab.results import DIVERSITY, Results
 from thali.lab.robustness import Matrix
-from thali.lab.settings import GROUPS
+from thali.lab.settings import SUITES
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
 def summary(results: Results, findings: list[Finding]) -> str:
-    """How many findings hold, and at which scale each group was run."""
+    """How many findings hold, and at which scale each suite was run."""
     tally = Counter(finding.verdict for finding in findings)
     said = ", ".join(f"{tally[verdict]} {verdict}" for verdict in ("holds", "does not hold", "not decided"))
     lines = [f"{len(findings)} findings on {len({f.claim.number for f in findings})} claims: {said}.", ""]
     lines += ["| experiments | scale |", "| --- | --- |"]
-    for group, told in GROUPS.items():
-        scales = sorted({results.scales[name] for name in results.experiments(f"{group}/")})
+    for suite, told in SUITES.items():
+        scales = sorted({results.scales[name] for name in results.experiments(f"{suite}/")})
         if scales:
-            lines.append(f"| {group}: {told} | {'; '.join(scales)} |")
+            lines.append(f"| {suite}: {told} | {'; '.join(scales)} |")
     return "\n".join(lines)
 
 
@@ -47,15 +47,15 @@ def approximation(results: Results) -> str:
 OURS = ("ranked", "several-clicks", "drift")
 
 
-def numbers(results: Results, groups: Iterable[str]) -> str:
-    """Final regret, clicks and diversity of every cell of these groups."""
+def numbers(results: Results, suites: Iterable[str]) -> str:
+    """Final regret, clicks and diversity of every cell of these suites."""
     lines = [f"| data | cell | at | policy | final regret | clicks a step | {' | '.join(DIVERSITY.values())} |"]
     lines.append("| --- " * (6 + len(DIVERSITY)) + "|")
-    for group in groups:
-        for name, settings, policy, regret, clicks, diverse in regrets(results, group):
+    for suite in suites:
+        for name, settings, policy, regret, clicks, diverse in regrets(results, suite):
             measures = " | ".join(f"{diverse[key].value:.3f}" for key in DIVERSITY)
             lines.append(
-                f"| {data_label(group)} | {name.partition('/')[2]} | {label(settings)} | {policy} | {regret:,.1f} | "
+                f"| {data_label(suite)} | {name.partition('/')[2]} | {label(settings)} | {policy} | {regret:,.1f} | "
                 f"{clicks.value:.4f} | {measures} |"
             )
     return "\n".join(lines)
@@ -80,7 +80,7 @@ def main() -> None:
     """Fill in both pages."""
     folder = Path(sys.argv[1])
     results, findings = Results(folder), build(folder).findings
-    paper = [group for group in GROUPS if group not in ("approximation", "optimism", "robustness", "tuning", *OURS)]
+    paper = [suite for suite in SUITES if suite not in ("approximation", "optimism", "robustness", "tuning", *OURS)]
     fill(
         DOCS / "reproduction.md",
         {
@@ -91,7 +91,7 @@ def main() -> None:
         },
         folder,
     )
-    ours = [f for f in findings if f.group.partition("/")[0] in (*OURS, "robustness")]
+    ours = [f for f in findings if f.suite.partition("/")[0] in (*OURS, "robustness")]
     fill(
         DOCS / "robustness.md",
         {

@@ -29,7 +29,7 @@ from traffic import Feedback, FeedbackBatches, Mixed, Recommend, Routes, Traffic
 import thali
 from thali.service.stores import open_store
 from thali.service.stores.records import Statistics, Writes, pack
-from thali.service.stores.transfer import transaction
+from thali.service.stores.transfer import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "performance.md"
@@ -180,7 +180,7 @@ def memory_rows(folder: Path, catalog: Path, users: int, seconds: float) -> list
     kept = Statistics(0, 10, 10, pack(M, np.full(d, 0.1)))
     store = open_store(url)
     for first in range(0, users, 10_000):
-        with transaction(store):
+        with store.transaction(PATIENCE_S):
             chosen = {(f"u{n}", "default"): kept for n in range(first, min(first + 10_000, users))}
             store.write(Writes(statistics=chosen), "bench")
     store.close()

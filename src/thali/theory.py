@@ -63,7 +63,7 @@ def optimism(
     delta: float | None = None,
     gain_norm: float = 1.0,
 ) -> float:
-    """α = (1/σ)·sqrt(d·log(1 + nK/(dσ²)) + 2·log(1/δ)) + ‖θ*‖₂, the lowest permissible (Eq. analysis:c; Lemma 3).
+    """α = (1/σ)·sqrt(d·log(1 + nK/(dσ²)) + 2·log(1/δ)) + ‖θ*‖₂, the lowest that Theorem 2 permits (Lemma 3).
 
     δ = 1/n unless given (Theorem 2). CascadeLinUCB's analysis takes δ = 1/(nK) (Zong et al. 2016).
 
@@ -115,7 +115,7 @@ def regret_bound(d: int, K: int, n: int, sigma: float, alpha: float, gamma: floa
 
 
 def scaled_regret(best: Any, shown: Any, gamma: float, steps: int) -> Floats:
-    """R^γ(n) = Σ_t f(A*, θ*) - f(A_t, θ*)/γ (Eq. analysis:cumulative_regret).
+    """R^γ(n) = Σ_t f(A*, θ*) - f(A_t, θ*)/γ, the scaled regret of Section 6.
 
     best: f(A*, θ*); shown: Σ_t f(A_t, θ*) over the steps, e.g. ``run.value[:, -1]`` of a simulation.
     """

@@ -13,7 +13,7 @@ README = Path(__file__).parents[2] / "README.md"
 
 WARM_UP = """
 import json
-from thali.cli.warmup import compile_all, kernels
+from thali.cli.compile_all import compile_all, kernels
 made = compile_all()
 bare = [kernel.py_func.__qualname__ for kernel in kernels() if not kernel.signatures]
 print(json.dumps({"kernels": made.kernels, "compiled": made.compiled, "folder": str(made.folder), "bare": bare}))
@@ -25,7 +25,7 @@ import doctest, json, tempfile
 import thali
 from thali.lab.compare import compare, policies_for
 from thali.lab.problems import generated, synthetic
-from thali.cli.warmup import kernels
+from thali.cli.compile_all import kernels
 
 doctest.testfile({str(README)!r}, module_relative=False, raise_on_error=True)
 for problem in (synthetic(users=2), generated(30, 4, 3, top=0.5, users=2, seed=0)):
@@ -85,7 +85,9 @@ def test_after_a_warm_up_nothing_is_compiled_again(tmp_path):
 
 def test_importing_compiles_nothing():
     names = "import thali; [getattr(thali, name) for name in thali.__all__]; "
-    count = "from thali.cli.warmup import kernels; print(len(kernels()), sum(len(k.signatures) for k in kernels()))"
+    count = (
+        "from thali.cli.compile_all import kernels; print(len(kernels()), sum(len(k.signatures) for k in kernels()))"
+    )
     kernels, signatures = map(int, fresh("-c", names + count).split())
     assert kernels > 0
     assert signatures == 0

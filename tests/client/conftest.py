@@ -1,5 +1,6 @@
 import pytest
 from faulty_server import FaultyServer
+
 from thali_client import Client
 
 

@@ -5,6 +5,7 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 from faulty_server import status
+
 from thali_client import (
     About,
     Answer,

@@ -10,6 +10,7 @@ from time import perf_counter, time
 
 import faulty_server as do
 import pytest
+
 from thali_client import Answer, Client, Conflict, NotAllowed, NotFound, Refused, ServiceError, Unavailable
 
 ANSWER = {"impression": "i1", "clicked": [1], "answer": "feedback"}

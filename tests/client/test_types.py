@@ -4,8 +4,9 @@ import dataclasses
 
 import msgspec
 import pytest
-import thali_client
 from serving_here import serving
+
+import thali_client
 from thali_client import Client, types
 
 

@@ -47,7 +47,7 @@ def most(totals, n):
 
 
 def plain_attraction(users, items, topics, F, G):
-    """w̄(i, j), Eq. define_w: Σ_u F(u,i)G(i,j) over the users with some F(u,i')G(i',j) > 0; 0 if there is none."""
+    """w̄(i, j) of Section 7.4: Σ_u F(u,i)G(i,j) over the users with some F(u,i')G(i',j) > 0; 0 if there is none."""
     liked_by = {i: [u for u in users if (u, i) in F] for i in items}
     w = {}
     for j in topics:
@@ -62,7 +62,7 @@ def plain_attraction(users, items, topics, F, G):
 
 
 def plain_preferences(users, items, topics, F, G):
-    """θ*_j of each user, Eq. define_theta: Σ_i F(u,i)G(i,j) over Σ_j' Σ_i F(u,i)G(i,j'); 0 if that is 0."""
+    """θ*_j of each user, Section 7.4: Σ_i F(u,i)G(i,j) over Σ_j' Σ_i F(u,i)G(i,j'); 0 if that is 0."""
     theta = []
     for u in users:
         liked = {j: sum(1 for i in items if (u, i) in F and j in G[i]) for j in topics}

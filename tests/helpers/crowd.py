@@ -14,7 +14,7 @@ import pytest
 from serving import SIGMA, TOPICS, K, Service
 
 import thali
-from thali.client import Answer, Conflict, Shown, Unavailable
+from thali_client import Answer, Conflict, Shown, Unavailable
 
 Clicked = tuple[int, ...] | None
 USERS = ("ana", "bob", "eve")

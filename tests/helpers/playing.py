@@ -15,8 +15,8 @@ from serving_here import Serving, serving
 
 import thali
 from thali.cli.page import POLICIES, K
-from thali.client import Shown
 from thali.service.http.settings import LearnerSetting
+from thali_client import Shown
 
 LEARNERS = tuple(LearnerSetting(name, name, K, share=float(name == POLICIES[0])) for name in POLICIES)
 LIKED = {"noodles", "sweet"}

@@ -44,9 +44,9 @@ def check_reasons(catalog: thali.Catalog, player: Player, *, diverse: bool) -> l
         told = button.locator(f"#{button.get_attribute('aria-describedby')}").text_content() or ""
         adds, numbers = told.split(" Belief ")
         assert all(topic in adds for topic, gain in one.gains.items() if gain >= 0.005)
-        belief, curiosity = numbers.removesuffix(".").split(", curiosity ")
+        belief, exploration = numbers.removesuffix(".").split(", exploration ")
         assert says(belief, one.belief)
-        assert says(curiosity, one.exploration)
+        assert says(exploration, one.exploration)
         bars = button.locator("svg.index rect").evaluate_all("all => all.map((one) => +one.getAttribute('width'))")
         lost = min(one.exploration, max(0.0, -one.belief))
         parts = (max(0.0, one.belief), one.exploration - lost, lost)

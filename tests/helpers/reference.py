@@ -20,7 +20,7 @@ Kind = Literal["probabilistic", "max"]
 def coverage(weights: Floats, chosen: Sequence[int], kind: Kind) -> Floats:
     """c(S), shape (d,), of the distinct items S = `chosen`; c(∅) = 0.
 
-    "probabilistic" is Eq. (topicCoverage); "max" is the entry-wise maximum of the example in Section 3.
+    "probabilistic" is the paper's choice in Section 7.2; "max" is the entry-wise maximum of the example in Section 3.
     """
     if kind == "probabilistic":
         missed = np.ones(weights.shape[1])
@@ -36,7 +36,7 @@ def coverage(weights: Floats, chosen: Sequence[int], kind: Kind) -> Floats:
 
 
 def gain(weights: Floats, item: int, chosen: Sequence[int], kind: Kind) -> Floats:
-    """Δ(e|S) = c(S ∪ {e}) - c(S), shape (d,), Eq. (topic coverage gain), for e not in S.
+    """Δ(e|S) = c(S ∪ {e}) - c(S), shape (d,), Section 2.2, for e not in S.
 
     Written in the algebraically equal forms that round better than a difference of two coverages:
     w_e · Π_{s in S} (1 - w_s) for "probabilistic" and max(0, w_e - c(S)) for "max".
@@ -52,7 +52,7 @@ def gain(weights: Floats, item: int, chosen: Sequence[int], kind: Kind) -> Float
 
 
 def attraction(weights: Floats, theta: Floats, item: int, above: Sequence[int], kind: Kind) -> float:
-    """<Δ(a_k | {a_1..a_{k-1}}), θ>, Eq. (attraction probability), summed in ascending topic order."""
+    """<Δ(a_k | {a_1..a_{k-1}}), θ>, the attraction probability of Section 2.2, summed in ascending topic order."""
     x = gain(weights, item, above, kind)
     total = 0.0
     for j in range(len(x)):
@@ -61,7 +61,7 @@ def attraction(weights: Floats, theta: Floats, item: int, above: Sequence[int], 
 
 
 def click_probability(weights: Floats, theta: Floats, items: Sequence[int], kind: Kind) -> float:
-    """f(A, θ), Eq. (click probability): the chance of at least one click in the diverse cascade model."""
+    """f(A, θ) of Section 3.1: the chance of at least one click in the diverse cascade model."""
     no_click = 1.0
     for k, item in enumerate(items):
         no_click *= 1.0 - attraction(weights, theta, item, items[:k], kind)
@@ -69,7 +69,7 @@ def click_probability(weights: Floats, theta: Floats, items: Sequence[int], kind
 
 
 def greedy_list(weights: Floats, theta: Floats, K: int, kind: Kind) -> list[int]:
-    """Eq. (greedy maximization): position by position, the item of largest attraction given those above."""
+    """The greedy list of Section 3.2: position by position, the item of largest attraction given those above."""
     chosen: list[int] = []
     for _ in range(K):
         left = [e for e in range(len(weights)) if e not in chosen]  # ascends; max keeps the first of equals
@@ -78,7 +78,7 @@ def greedy_list(weights: Floats, theta: Floats, K: int, kind: Kind) -> list[int]
 
 
 def best_list(weights: Floats, theta: Floats, K: int, kind: Kind) -> tuple[list[int], float]:
-    """A* of Eq. (optimal list) and f(A*, θ), over all K-permutations; of equals, the lexically first."""
+    """A* of Section 3.2 and f(A*, θ), over all K-permutations; of equals, the lexically first."""
 
     def value(items: Sequence[int]) -> float:
         return click_probability(weights, theta, items, kind)

@@ -19,15 +19,16 @@ from running import Inline, thali_command
 from scipy import stats
 
 import thali
-from thali.lab import measures, statistics
-from thali.lab.claims import CLAIMS, ledger
-from thali.lab.measures import Check
+from thali.lab import evidence, intervals
+from thali.lab.claims import CLAIMS
+from thali.lab.evidence import Check
+from thali.lab.intervals import Estimate
+from thali.lab.ledger import ledger
 from thali.lab.report import build
 from thali.lab.results import DIVERSITY, Curve, Results
 from thali.lab.runner import Store, processes, run
-from thali.lab.settings import EXPERIMENTS, GROUPS, PRACTICAL, THEORY, chosen
+from thali.lab.settings import EXPERIMENTS, PRACTICAL, SUITES, THEORY, chosen
 from thali.lab.sources import problem, selected, shares
-from thali.lab.statistics import Estimate
 from thali.lab.tasks import perform, tasks_of
 
 
@@ -113,12 +114,12 @@ def test_more_people_than_there_are_is_refused(data):
 
 
 def test_every_experiment_is_sound():
-    assert {e.group for e in EXPERIMENTS.values()} == set(GROUPS)
+    assert {e.suite for e in EXPERIMENTS.values()} == set(SUITES)
     for e in EXPERIMENTS.values():
         for scale in (e, e.shrunk()):
             assert sum(shares(scale)) == scale.users
         assert all(policy in thali.POLICIES or policy == "Greedy" for policy in e.policies)
-    paper = [e for e in EXPERIMENTS.values() if e.group == "movielens"]
+    paper = [e for e in EXPERIMENTS.values() if e.suite == "movielens"]
     assert sum(e.users * e.steps * len(e.policies) for e in paper) == 72_000_000
     with pytest.raises(ValueError, match="got 'films'"):
         chosen(["films"])
@@ -129,11 +130,11 @@ def test_intervals_are_students():
     values, splits = rng.normal(5.0, 2.0, 40), np.repeat(np.arange(8), 5)
     means = values.reshape(8, 5).mean(axis=1)
     low, high = stats.t.interval(0.95, 7, means.mean(), stats.sem(means))
-    found = statistics.mean(values, splits)
+    found = intervals.mean(values, splits)
     assert (found.value, found.low, found.high) == pytest.approx((values.mean(), low, high))
-    single = statistics.mean(values, np.zeros(40))
+    single = intervals.mean(values, np.zeros(40))
     assert (single.low, single.high) == pytest.approx(stats.t.interval(0.95, 39, values.mean(), stats.sem(values)))
-    assert np.isnan(statistics.mean([3.0], [0]).low)
+    assert np.isnan(intervals.mean([3.0], [0]).low)
 
 
 def test_ratio_intervals_hold_the_truth_as_often_as_they_say():
@@ -143,15 +144,15 @@ def test_ratio_intervals_hold_the_truth_as_often_as_they_say():
     for _ in range(2000):
         people = rng.gamma(1.5, 1.0, 100)  # what two policies share, person by person: as spread as real ones
         a, b = people * rng.normal(1.5, 0.3, 100), people * rng.normal(1.0, 0.3, 100)
-        found = statistics.ratio(a, b, splits)
+        found = intervals.ratio(a, b, splits)
         inside += found.low <= 1.5 <= found.high
     assert 0.93 <= inside / 2000 <= 0.97
-    assert statistics.ratio(people, people, splits).low == pytest.approx(1.0)
+    assert intervals.ratio(people, people, splits).low == pytest.approx(1.0)
 
 
 def test_share_is_the_exact_binomial_interval():
     for k, n in ((0, 8), (3, 8), (20, 20), (17, 20)):
-        found = statistics.share([True] * k + [False] * (n - k))
+        found = intervals.share([True] * k + [False] * (n - k))
         exact = stats.binomtest(k, n).proportion_ci(method="exact")
         assert (found.value, found.low, found.high) == pytest.approx((k / n, exact.low, exact.high))
 
@@ -194,7 +195,7 @@ class Fake:
     ],
 )
 def test_growth_of_regret_is_found_whatever_was_lost_before(regret, power):
-    [check] = measures.exponent("P", -inf, inf)(Fake(curve(regret)), "x/", "")
+    [check] = evidence.exponent("P", -inf, inf)(Fake(curve(regret)), "x/", "")
     assert check.estimate.value == pytest.approx(power, abs=1e-9)
     assert check.verdict == "holds"
 
@@ -204,9 +205,9 @@ def test_lists_at_the_end_and_back_and_forth():
     lists[:, :, 1] = 1
     lists[:9, -1] = (2, 1)  # nine people end on a best list, having been shown the other
     results = Fake(curve(lambda n: n * 1.0, lists))
-    [best] = measures.ends_on("P", measures.BEST, "it")(results, "x/", "")
-    [same] = measures.ends_on("P", measures.SAME_TOPIC, "it")(results, "x/", "")
-    [both] = measures.oscillates(results, "x/", "")
+    [best] = evidence.ends_on("P", evidence.BEST, "it")(results, "x/", "")
+    [same] = evidence.ends_on("P", evidence.SAME_TOPIC, "it")(results, "x/", "")
+    [both] = evidence.oscillates(results, "x/", "")
     assert (best.estimate.value, same.estimate.value, both.estimate.value) == (0.75, 0.25, 0.75)
 
 
@@ -303,7 +304,7 @@ def verdicts(results):
 @pytest.mark.slow
 def test_the_ledger_says_what_the_rows_say(tmp_path):
     found = verdicts(made_up(tmp_path / "as", AS_THE_PAPER_SAYS, GROWTH))
-    films = [claim.says for claim in CLAIMS if claim.groups == ("movielens",) and claim.settings != (None,)]
+    films = [claim.says for claim in CLAIMS if claim.suites == ("movielens",) and claim.settings != (None,)]
     assert {says: found[says] for says in films} == dict.fromkeys(films, "holds")
     worse = AS_THE_PAPER_SAYS | {"LSBGreedy": 7.0, "CascadeKLUCB": 15.0}
     found = verdicts(made_up(tmp_path / "not", worse, GROWTH | {"CascadeLinUCB": 0.5}))
@@ -381,7 +382,7 @@ def test_reproduce_judges_claims_and_says_what_is_left_out(data, tmp_path):
         (("run", "synthetic/20k", "--policies", "Greedy"), "policies of synthetic/20k must be those it has"),
         (("run", "synthetic/20k", "--sigma", "1"), "sigma must come with alpha"),
         (("sweep", "synthetic/20k", "--alpha", "much"), "alpha must be a number or 'theory', got 'much'"),
-        (("reproduce", "everything"), "experiment must be one of the groups"),
+        (("reproduce", "everything"), "experiment must be one of the suites"),
         (("run", "movielens/d5-K4", "--data", "nowhere"), "nowhere"),
         (("report", "nowhere"), "must hold rows of experiments"),
         pytest.param(

@@ -8,7 +8,8 @@ from publisher import write_movielens
 from running import Inline, thali_command
 
 import thali
-from thali.lab import measures
+from thali.lab import evidence
+from thali.lab.intervals import Estimate
 from thali.lab.kinds import PEOPLE, TOLD
 from thali.lab.report import build
 from thali.lab.results import Results
@@ -16,7 +17,6 @@ from thali.lab.robustness import CEILING, Cell, Matrix
 from thali.lab.runner import Store, run
 from thali.lab.settings import EXPERIMENTS, KINDS, PRACTICAL, robustness
 from thali.lab.sources import fitted, problem
-from thali.lab.statistics import Estimate
 from thali.lab.tasks import tasks_of
 
 POLICIES = ("CascadeLSB", "CascadeLinUCB", "Random", "Oracle")
@@ -178,7 +178,7 @@ def test_claims_on_changing_tastes_are_measured_from_the_change_on(tmp_path):
     )
     run([e], Store(tmp_path), Inline())
     results = Results(tmp_path, [e], seed=0)
-    [check] = measures.since("CascadeLSB", "CascadeLSB-discount", 0.5, 1.0)(results, e.name, str(PRACTICAL))
+    [check] = evidence.since("CascadeLSB", "CascadeLSB-discount", 0.5, 1.0)(results, e.name, str(PRACTICAL))
     above, below = results.paired(e.name, ("CascadeLSB", "CascadeLSB-discount"), str(PRACTICAL))
     half = list(above.steps).index(200)
     grown = [(curve.regret[:, -1] - curve.regret[:, half]).mean() for curve in (above, below)]
@@ -186,7 +186,7 @@ def test_claims_on_changing_tastes_are_measured_from_the_change_on(tmp_path):
     same = replace(e, name="drift/generated-none", drift="")
     run([same], Store(tmp_path), Inline())
     results = Results(tmp_path, [e, same], seed=0)
-    [follows] = measures.follows("CascadeLSB", 0.95)(results, e.name, str(PRACTICAL))
+    [follows] = evidence.follows("CascadeLSB", 0.95)(results, e.name, str(PRACTICAL))
     reached = []
     for curve in (above, results.curve(same.name, "CascadeLSB", str(PRACTICAL))):
         lost = (curve.regret[:, -1] - curve.regret[:, list(curve.steps).index(360)]) / 40

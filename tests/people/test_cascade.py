@@ -254,7 +254,7 @@ def test_people_with_other_preferences_keep_their_habits():
 
 
 def test_expected_clicks_of_linear_submodular_people_is_coverage_times_theta():
-    """Eq. yue number of clicks: ⟨c(A), θ⟩."""
+    """The expected number of clicks in the model of Section 2.2: ⟨c(A), θ⟩."""
     model = MODELS["LinearSubmodular"]
     for user in range(3):
         c = reference.coverage(W, lists[user].tolist(), "max")

@@ -1,3 +1,4 @@
+import ast
 import os
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import thali
+from thali.tools.jit import kernel_files
 
 SCRIPT = "import thali; print(thali.greedy_lists(thali.Catalog([[0.1], [0.3], [0.2]]), [[1.0]], 3)[0].tolist())"
 
@@ -85,3 +87,30 @@ def test_where_nothing_can_be_written_kernels_are_compiled_in_memory_with_one_wa
     done = sealed("-c", SCRIPT, mode=0o555, NUMBA_CACHE_DIR=str(given))
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[1, 2, 0]", "")
     assert list(given.rglob("*.nbi"))
+
+
+def test_kernels_use_nothing_from_files_that_the_digest_does_not_cover():
+    """A constant from elsewhere could change without the compiled code being thrown away."""
+    package = Path(thali.__file__).parent
+    covered = {".".join(("thali", *file.relative_to(package).with_suffix("").parts)) for file in kernel_files()}
+    checked = 0
+    for file in kernel_files():
+        tree = ast.parse(file.read_text())
+        origin = {
+            alias.asname or alias.name: node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("thali")
+            for alias in node.names
+        }
+        for function in tree.body:
+            if not isinstance(function, ast.FunctionDef) or not {"kernel", "inlined"} & {
+                name.id for name in function.decorator_list if isinstance(name, ast.Name)
+            }:
+                continue
+            checked += 1
+            used = {
+                node.id for statement in function.body for node in ast.walk(statement) if isinstance(node, ast.Name)
+            }
+            elsewhere = {name: origin[name] for name in used & origin.keys() if origin[name] not in covered}
+            assert not elsewhere, f"{function.name} in {file.name}"
+    assert checked > 100

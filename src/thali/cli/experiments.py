@@ -27,9 +27,9 @@ WIDE = 130
 
 
 def reproduce(
-    groups: Annotated[
+    suites: Annotated[
         list[str] | None,
-        typer.Argument(help="Groups or names of 'thali experiments'; all but tuning and robustness if none."),
+        typer.Argument(help="Suites or names of 'thali experiments'; all but tuning and robustness if none."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="At the paper's scale: hours instead of minutes.")] = False,
     at: Annotated[str, typer.Option(help="The optimism: practical, theory, or all that the experiments have.")] = "all",
@@ -43,12 +43,12 @@ def reproduce(
     from rich.console import Console
 
     from thali.lab.report import build
-    from thali.lab.settings import GROUPS, at_setting, chosen
+    from thali.lab.settings import SUITES, at_setting, chosen
     from thali.lab.sources import available
     from thali.lab.terminal import ledger_table
 
     console = Console()
-    experiments = at_setting(chosen(groups or [group for group in GROUPS if group not in ("tuning", "robustness")]), at)
+    experiments = at_setting(chosen(suites or [suite for suite in SUITES if suite not in ("tuning", "robustness")]), at)
     kept, missing = available(experiments, None if data is None else str(data))
     for reason in missing:
         console.print(f"[yellow]left out[/]: {reason}", soft_wrap=True)
@@ -65,14 +65,14 @@ def experiments() -> None:
     """What experiments there are, as a table."""
     from rich.console import Console
 
-    from thali.lab.settings import GROUPS
+    from thali.lab.settings import SUITES
     from thali.lab.terminal import experiments_table
 
     console = Console(width=max(WIDE, Console().width))
     console.print(experiments_table())
-    console.print("\nPeople: how many, in how many random splits. Groups:")
-    for group, told in GROUPS.items():
-        console.print(f"  {group}: {told}", highlight=False)
+    console.print("\nPeople: how many, in how many random splits. Suites:")
+    for suite, told in SUITES.items():
+        console.print(f"  {suite}: {told}", highlight=False)
 
 
 def run(

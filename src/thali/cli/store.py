@@ -106,14 +106,15 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
     from thali.catalog.file import load_catalog
     from thali.policies import POLICIES
     from thali.service.recommender import Recommender
-    from thali.service.recommender.core import DAY_S, content_digest
-    from thali.service.stores.transfer import transaction
+    from thali.service.recommender.live_catalog import content_digest
+    from thali.service.recommender.recommender import DAY_S
+    from thali.service.stores.transfer import PATIENCE_S
 
     _, _, path = url.partition("sqlite:///")
     if path and catalog is None and not Path(path).is_file():
         raise FileNotFoundError(f"store must be there where no catalog is given, found nothing at {url}")
     running: dict[str, dict[str, Any]] = {}
-    with _open(url, new=True) as opened, transaction(opened):
+    with _open(url, new=True) as opened, opened.transaction(PATIENCE_S):
         opened.migrate()
         running = json.loads(opened.meta("running") or "{}")
         served, heading = opened.meta("catalog"), opened.heading()

@@ -13,7 +13,7 @@ from thali.tools.types import Floats, Integers
 
 
 def attractiveness(interactions: Interactions) -> sp.csr_array:
-    """w̄(i,j) (items, topics), Eq. define_w: the users attracted to item i over those attracted to topic j at all.
+    """w̄(i,j) (items, topics): the users attracted to item i over those attracted to topic j at all (Section 7.4).
 
     Every interaction counts as an attraction, F(u, i) = 1: call ``attracted`` before. A topic that attracts nobody has
     w̄ = 0. Cost: O(interactions · topics of an item).
@@ -29,7 +29,7 @@ def attractiveness(interactions: Interactions) -> sp.csr_array:
 
 
 def preferences(interactions: Interactions) -> Floats:
-    """θ* (users, d), Eq. define_theta: a user's attractive items in topic j over the topics of all of them.
+    """θ* (users, d): a user's attractive items in topic j over the topics of all of them (Section 7.4).
 
     Every interaction counts as an attraction: call ``attracted`` before. A user with no attraction in these topics
     has no θ*: the row is 0, and an experiment does not draw that user. Cost: O(interactions · topics of an item).

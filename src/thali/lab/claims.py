@@ -1,16 +1,15 @@
-"""The paper's sentences that can be true or false, each with what was measured; the verdict is computed.
+"""The paper's sentences that can be true or false: a table with one entry a sentence.
 
-Most of this file is data, an entry a sentence; how each is measured is in :mod:`thali.lab.measures`.
+How each is measured is in :mod:`thali.lab.evidence`; :mod:`thali.lab.ledger` computes the verdicts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isnan
+from math import inf
 
-from thali.lab import measures
-from thali.lab.measures import Check, Measure, Verdict
-from thali.lab.results import Results
+from thali.lab import evidence
+from thali.lab.evidence import Measure
 from thali.lab.settings import PRACTICAL, THEORY, Setting
 
 
@@ -24,81 +23,9 @@ class Claim:
     reads: str
     measure: Measure
     """(results, prefix of the experiments' names, settings) → checks; none where the rows are missing."""
-    groups: tuple[str, ...]
+    suites: tuple[str, ...]
     settings: tuple[Setting | None, ...] = (PRACTICAL, THEORY)
     unit: str = ".2f"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A claim at one setting, judged: all checks must hold, and one that does not is enough."""
-
-    claim: Claim
-    group: str
-    settings: str
-    scale: str
-    checks: tuple[Check, ...]
-    holds_at: tuple[str, ...] | None = None
-    """Of the α that were swept on this data set, those at which the claim holds; None if it was not swept."""
-
-    @property
-    def swept(self) -> str:
-        """The same in words."""
-        return "" if self.holds_at is None else ", ".join(self.holds_at) or "none"
-
-    @property
-    def verdict(self) -> Verdict:
-        """Over all checks."""
-        verdicts = {check.verdict for check in self.checks}
-        if "does not hold" in verdicts:
-            return "does not hold"
-        return "holds" if verdicts == {"holds"} else "not decided"
-
-    @property
-    def tightest(self) -> Check:
-        """The check that decides: the least inside its bounds, among those of the verdict."""
-        return min((c for c in self.checks if c.verdict == self.verdict), key=lambda check: check.margin)
-
-    @property
-    def measured(self) -> str:
-        """The deciding number in words, and how many of the checks share the verdict."""
-        check = self.tightest
-        alike = sum(c.verdict == self.verdict for c in self.checks)
-        counted = f" ({alike} of {len(self.checks)})" if len(self.checks) > 1 else ""
-        told = check.where if isnan(check.estimate.value) else f"{check.where}: {check.estimate:{self.claim.unit}}"
-        return told + counted
-
-
-def ledger(results: Results) -> list[Finding]:
-    """Every claim at every setting for which there are rows."""
-    found = []
-    for claim in CLAIMS:
-        for group in claim.groups:
-            prefix = f"{group}/" if "/" not in group else group
-            names = results.experiments(prefix)
-            scale = ", ".join(sorted({results.scales[name] for name in names}))
-            swept = _swept(claim, group, results)
-            for setting in claim.settings:
-                settings = "" if setting is None else str(setting)
-                checks = claim.measure(results, prefix, settings)
-                if checks:
-                    found.append(Finding(claim, group, settings, scale, tuple(checks), swept))
-    return found
-
-
-def _swept(claim: Claim, group: str, results: Results) -> tuple[str, ...] | None:
-    """The α of the sweep on this data set (one cell of it) at which the claim holds."""
-    names = results.experiments(f"optimism/{group}-d")
-    if not names or claim.settings == (None,):
-        return None
-    found = []
-    for settings in results.settings(names[0]):
-        checks = claim.measure(results, names[0], settings)
-        if not checks:
-            return None
-        if all(check.verdict == "holds" for check in checks):
-            found.append(settings.split()[0].replace("alpha=", ""))
-    return tuple(found)
 
 
 _ONCE: tuple[Setting | None, ...] = (None,)
@@ -107,8 +34,8 @@ _SONGS = ("songs", "songs-hetrec")
 _YELP = ("yelp", "yelp-core40", "yelp-hin")
 _UP = "over 1 in every cell"
 _GROWTH = "regret n^p, from what the second half of the run adds over what the second quarter does, has p"
-_LINEAR, _FLAT = f"{_GROWTH} ≥ {measures.LINEAR}", f"{_GROWTH} ≤ {measures.FLAT}"
-_MOST = f"over {measures.MOST:.0%} of the people end on it"
+_LINEAR, _FLAT = f"{_GROWTH} ≥ {evidence.LINEAR}", f"{_GROWTH} ≤ {evidence.FLAT}"
+_MOST = f"over {evidence.MOST:.0%} of the people end on it"
 _ABRUPT = ("drift/generated-abrupt", "drift/movielens-abrupt")
 _FORGETFUL = ("CascadeLSB-discount", "CascadeLSB-window")
 
@@ -124,7 +51,7 @@ CLAIMS: tuple[Claim, ...] = (
         "3",
         "The model of Yue and Guestrin has no position bias, the diverse cascade model has",
         "the example's item in second place is clicked as often as in first, and half as often",
-        measures.position_bias,
+        evidence.position_bias,
         ("models",),
         _ONCE,
     ),
@@ -133,7 +60,7 @@ CLAIMS: tuple[Claim, ...] = (
         "3.2",
         "Greedy lists reach the γ of Theorem 1",
         "for every person",
-        measures.theorem_1,
+        evidence.theorem_1,
         ("approximation",),
         _ONCE,
     ),
@@ -141,8 +68,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C3",
         "3.2",
         "In practice greedy lists are significantly better than Theorem 1 promises",
-        f"on average they reach at least {1 + measures.ALIKE:g}γ of the optimum",
-        measures.better_than_theorem_1,
+        f"on average they reach at least {1 + evidence.ALIKE:g}γ of the optimum",
+        evidence.better_than_theorem_1,
         ("approximation",),
         _ONCE,
     ),
@@ -151,7 +78,7 @@ CLAIMS: tuple[Claim, ...] = (
         "3.2",
         "The largest click probability is small, so that γ is close to 1 - 1/e",
         "γ is over 0.9·(1 - 1/e) at K=4",
-        measures.small_clicks,
+        evidence.small_clicks,
         ("approximation",),
         _ONCE,
     ),
@@ -160,7 +87,7 @@ CLAIMS: tuple[Claim, ...] = (
         "6",
         "R^γ(n) stays below the bound of Theorem 2",
         "for every person; at this scale the bound exceeds n, so that nothing could fail it",
-        measures.bound,
+        evidence.bound,
         ("theory",),
         (THEORY,),
         unit=".2g",
@@ -170,7 +97,7 @@ CLAIMS: tuple[Claim, ...] = (
         "6",
         "With σ=1 regret is Õ(dK√n/γ)",
         "the same at σ=1, with the same reserve",
-        measures.bound,
+        evidence.bound,
         ("theory",),
         (Setting("theory", 1.0),),
         unit=".2g",
@@ -180,7 +107,7 @@ CLAIMS: tuple[Claim, ...] = (
         "6",
         "Regret is of order √n at most, up to logarithms",
         f"{_GROWTH} ≤ 1/2, for every K; a larger one in a run this short does not refute the bound",
-        measures.exponent(measures.LSB, -inf, 0.5),
+        evidence.exponent(evidence.LSB, -inf, 0.5),
         ("theory",),
     ),
     Claim(
@@ -188,7 +115,7 @@ CLAIMS: tuple[Claim, ...] = (
         "6",
         "We believe that the factor K of the bound can be √K",
         "measured regret grows as K^p with p ≤ 1/2 from K=1 to 16: in accord with it, no proof",
-        measures.in_k,
+        evidence.in_k,
         ("theory",),
     ),
     Claim(
@@ -196,7 +123,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.1",
         "The average approximation ratio is always more than 0.99",
         "for K=1..4",
-        measures.greedy_ratio(0.99),
+        evidence.greedy_ratio(0.99),
         ("approximation",),
         _ONCE,
         unit=".4f",
@@ -206,7 +133,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.1",
         "The ratio is 1 when K = 1",
         "exactly",
-        measures.greedy_ratio(1.0 - 1e-12, lambda name: name.endswith("K1")),
+        evidence.greedy_ratio(1.0 - 1e-12, lambda name: name.endswith("K1")),
         ("approximation",),
         _ONCE,
         unit=".4f",
@@ -216,7 +143,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.3",
         "CascadeLSB's regret flattens",
         _FLAT,
-        measures.exponent(measures.LSB, -inf, measures.FLAT),
+        evidence.exponent(evidence.LSB, -inf, evidence.FLAT),
         ("synthetic/20k", "synthetic/1M"),
     ),
     Claim(
@@ -224,7 +151,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.3",
         "CascadeLSB learns the optimal list",
         _MOST,
-        measures.ends_on(measures.LSB, measures.BEST, "a best list"),
+        evidence.ends_on(evidence.LSB, evidence.BEST, "a best list"),
         ("synthetic/20k", "synthetic/1M"),
     ),
     Claim(
@@ -232,7 +159,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.3",
         "LSBGreedy's regret grows linearly",
         _LINEAR,
-        measures.exponent(measures.LSB_GREEDY, measures.LINEAR, inf),
+        evidence.exponent(evidence.LSB_GREEDY, evidence.LINEAR, inf),
         ("synthetic/20k", "synthetic/1M"),
     ),
     Claim(
@@ -240,7 +167,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.3",
         "LSBGreedy oscillates between a best list and items 1, 2",
         "over half of the people are shown both in the last half of the recorded steps",
-        measures.oscillates,
+        evidence.oscillates,
         ("synthetic/20k", "synthetic/1M"),
     ),
     Claim(
@@ -248,7 +175,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.3",
         "CascadeLinUCB's regret is linear",
         _LINEAR,
-        measures.exponent(measures.LIN, measures.LINEAR, inf),
+        evidence.exponent(evidence.LIN, evidence.LINEAR, inf),
         ("synthetic/20k", "synthetic/1M"),
     ),
     Claim(
@@ -256,7 +183,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.3",
         "CascadeLinUCB converges to the list (1, 2)",
         _MOST,
-        measures.ends_on(measures.LIN, measures.SAME_TOPIC, "items 1, 2"),
+        evidence.ends_on(evidence.LIN, evidence.SAME_TOPIC, "items 1, 2"),
         ("synthetic/20k", "synthetic/1M"),
     ),
     Claim(
@@ -264,7 +191,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.3",
         "CascadeKL-UCB's regret flattens",
         _FLAT,
-        measures.exponent(measures.KL, -inf, measures.FLAT),
+        evidence.exponent(evidence.KL, -inf, evidence.FLAT),
         ("synthetic/20k", "synthetic/1M"),
         _ONCE,
     ),
@@ -273,7 +200,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.3",
         "CascadeKL-UCB learns the optimal list",
         _MOST,
-        measures.ends_on(measures.KL, measures.BEST, "a best list"),
+        evidence.ends_on(evidence.KL, evidence.BEST, "a best list"),
         ("synthetic/20k", "synthetic/1M"),
         _ONCE,
     ),
@@ -282,7 +209,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.3",
         "CascadeKL-UCB's regret is an order of magnitude higher than CascadeLSB's",
         "at least 10 times",
-        measures.times(measures.KL, measures.LSB, 10.0),
+        evidence.times(evidence.KL, evidence.LSB, 10.0),
         ("synthetic/20k", "synthetic/1M"),
     ),
     Claim(
@@ -290,7 +217,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.3",
         "CascadeLSB's regret is the least",
         f"each baseline's over CascadeLSB's is {_UP}",
-        measures.lowest,
+        evidence.lowest,
         ("synthetic/20k", "synthetic/1M"),
     ),
     Claim(
@@ -298,7 +225,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.4",
         "Star Wars' attraction probability in Sci-Fi is close to one",
         "over 0.8",
-        measures.noted("star_wars", "w̄(Star Wars, Sci-Fi)", 0.8, 1.0),
+        evidence.noted("star_wars", "w̄(Star Wars, Sci-Fi)", 0.8, 1.0),
         ("movielens",),
         _ONCE,
     ),
@@ -307,7 +234,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.5",
         "About 8% of pairs of users and films are attractive",
         "7% to 9%",
-        measures.noted("density", "attractive pairs", 0.07, 0.09),
+        evidence.noted("density", "attractive pairs", 0.07, 0.09),
         ("movielens",),
         _ONCE,
         unit=".2%",
@@ -317,7 +244,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.5",
         "CascadeLSB has the lowest regret for all d and K",
         f"each baseline's over CascadeLSB's is {_UP}",
-        measures.lowest,
+        evidence.lowest,
         ("movielens",),
     ),
     Claim(
@@ -325,7 +252,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.5",
         "At d=18 CascadeLSB's regret is almost 20% lower than LSBGreedy's",
         "15% to 25% lower, over all K",
-        measures.lower_by(measures.LSB_GREEDY, 0.15, 0.25, measures.at_d(18)),
+        evidence.lower_by(evidence.LSB_GREEDY, 0.15, 0.25, evidence.at_d(18)),
         ("movielens",),
         unit=".1%",
     ),
@@ -334,7 +261,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.5",
         "LSBGreedy is the best baseline at d=18",
         "the other two over LSBGreedy's are over 1",
-        measures.best_baseline(18),
+        evidence.best_baseline(18),
         ("movielens",),
     ),
     Claim(
@@ -342,7 +269,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.5",
         "CascadeKL-UCB performs the worst",
         f"its regret over each other's is {_UP}",
-        measures.worst,
+        evidence.worst,
         ("movielens",),
     ),
     Claim(
@@ -350,15 +277,15 @@ CLAIMS: tuple[Claim, ...] = (
         "7.5",
         "CascadeLinUCB's regret is linear",
         _LINEAR,
-        measures.exponent(measures.LIN, measures.LINEAR, inf),
+        evidence.exponent(evidence.LIN, evidence.LINEAR, inf),
         ("movielens",),
     ),
     Claim(
         "C28",
         "7.5",
         "CascadeLSB's regret is sublinear",
-        f"in every cell p ≤ {measures.LINEAR}",
-        measures.exponent(measures.LSB, -inf, measures.LINEAR),
+        f"in every cell p ≤ {evidence.LINEAR}",
+        evidence.exponent(evidence.LSB, -inf, evidence.LINEAR),
         ("movielens",),
     ),
     Claim(
@@ -366,7 +293,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.5",
         "Regret of CascadeLSB increases with the number of topics",
         "regret at each d over the one before is over 1",
-        measures.harder,
+        evidence.harder,
         ("movielens",),
     ),
     Claim(
@@ -374,7 +301,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.6",
         "About 3% of pairs of users and songs are attractive",
         "2% to 4%",
-        measures.noted("density", "attractive pairs", 0.02, 0.04),
+        evidence.noted("density", "attractive pairs", 0.02, 0.04),
         _SONGS,
         _ONCE,
         unit=".2%",
@@ -384,7 +311,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.6",
         "CascadeLSB has the lowest regret for all d",
         f"each baseline's over CascadeLSB's is {_UP}",
-        measures.lowest,
+        evidence.lowest,
         _SONGS,
     ),
     Claim(
@@ -392,7 +319,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.6",
         "At d=40 CascadeLSB's regret is about 15% lower than LSBGreedy's",
         "10% to 20% lower",
-        measures.lower_by(measures.LSB_GREEDY, 0.10, 0.20, measures.at_d(40)),
+        evidence.lower_by(evidence.LSB_GREEDY, 0.10, 0.20, evidence.at_d(40)),
         _SONGS,
         unit=".1%",
     ),
@@ -401,7 +328,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.6",
         "LSBGreedy is the best baseline at d=40",
         "the other two over LSBGreedy's are over 1",
-        measures.best_baseline(40),
+        evidence.best_baseline(40),
         _SONGS,
     ),
     Claim(
@@ -409,7 +336,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.6",
         "At d=40 CascadeLinUCB's regret is about 50% higher than CascadeLSB's",
         "1.4 to 1.6 times",
-        measures.times(measures.LIN, measures.LSB, 1.4, 1.6, measures.at_d(40)),
+        evidence.times(evidence.LIN, evidence.LSB, 1.4, 1.6, evidence.at_d(40)),
         _SONGS,
     ),
     Claim(
@@ -417,7 +344,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.6",
         "CascadeKL-UCB performs the worst",
         f"its regret over each other's is {_UP}",
-        measures.worst,
+        evidence.worst,
         _SONGS,
     ),
     Claim(
@@ -425,7 +352,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.7",
         "About 3% of pairs of users and restaurants are attractive",
         "2% to 4%",
-        measures.noted("density", "attractive pairs", 0.02, 0.04),
+        evidence.noted("density", "attractive pairs", 0.02, 0.04),
         _YELP,
         _ONCE,
         unit=".2%",
@@ -435,7 +362,7 @@ CLAIMS: tuple[Claim, ...] = (
         "7.7",
         "Attraction probabilities of restaurants are of the order of 0.01",
         "the median of w̄ above 0 is 0.003 to 0.03",
-        measures.noted("median_weight", "median w̄", 0.003, 0.03),
+        evidence.noted("median_weight", "median w̄", 0.003, 0.03),
         _YELP,
         _ONCE,
         unit=".3f",
@@ -444,8 +371,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C38",
         "7.7",
         "Gains over a short list are comparable to gains alone",
-        f"on best lists of 4, the former are at least {1 - measures.ALIKE:g} of the latter",
-        measures.noted("gain_share", "⟨Δ(a|S), θ*⟩ over ⟨Δ(a|∅), θ*⟩", 1.0 - measures.ALIKE, 1.0),
+        f"on best lists of 4, the former are at least {1 - evidence.ALIKE:g} of the latter",
+        evidence.noted("gain_share", "⟨Δ(a|S), θ*⟩ over ⟨Δ(a|∅), θ*⟩", 1.0 - evidence.ALIKE, 1.0),
         _YELP,
         _ONCE,
     ),
@@ -453,19 +380,19 @@ CLAIMS: tuple[Claim, ...] = (
         "C39",
         "7.7",
         "All but CascadeKL-UCB perform alike",
-        f"their regrets are within {measures.ALIKE:.0%} of one another",
-        measures.alike,
+        f"their regrets are within {evidence.ALIKE:.0%} of one another",
+        evidence.alike,
         _YELP,
     ),
     Claim(
-        "C40", "7.7", "CascadeKL-UCB performs worse", f"its regret over each other's is {_UP}", measures.worst, _YELP
+        "C40", "7.7", "CascadeKL-UCB performs worse", f"its regret over each other's is {_UP}", evidence.worst, _YELP
     ),
     Claim(
         "C41",
         "1",
         "CascadeLSB consistently outperforms the baselines",
         f"each baseline's regret over CascadeLSB's is {_UP} (films and songs: above)",
-        measures.lowest,
+        evidence.lowest,
         _YELP,
     ),
     Claim(
@@ -473,7 +400,7 @@ CLAIMS: tuple[Claim, ...] = (
         "1",
         "It learns even where the model does not hold exactly",
         "with weights from other people, at least 95% of the best list's clicks in the last tenth",
-        measures.learns,
+        evidence.learns,
         _ALL_DATA,
         unit=".3f",
     ),
@@ -481,8 +408,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C43",
         "9",
         "CascadeLSB is competitive with a range of baselines",
-        f"no baseline's regret is under {1 - measures.ALIKE:g} of CascadeLSB's, in every cell",
-        measures.competitive,
+        f"no baseline's regret is under {1 - evidence.ALIKE:g} of CascadeLSB's, in every cell",
+        evidence.competitive,
         _ALL_DATA,
     ),
     Claim(
@@ -490,8 +417,8 @@ CLAIMS: tuple[Claim, ...] = (
         "7.2",
         "(not in the paper) CascadeLSB's regret is the least where each policy has its own best α",
         "each at that α of the sweep at which its own regret is lowest",
-        measures.own_best,
-        tuple(f"optimism/{group}-d" for group in _ALL_DATA),
+        evidence.own_best,
+        tuple(f"optimism/{suite}-d" for suite in _ALL_DATA),
         _ONCE,
     ),
     Claim(
@@ -499,8 +426,8 @@ CLAIMS: tuple[Claim, ...] = (
         "8",
         "Ranked bandits perform poorly in cascade-like models",
         "their regret is at least twice that of the same index that learns as a cascade, for every K",
-        measures.together(
-            measures.times("RankedKLUCB", measures.KL, 2.0), measures.times("RankedUCB1", "CascadeUCB1", 2.0)
+        evidence.together(
+            evidence.times("RankedKLUCB", evidence.KL, 2.0), evidence.times("RankedUCB1", "CascadeUCB1", 2.0)
         ),
         ("ranked",),
         _ONCE,
@@ -510,7 +437,7 @@ CLAIMS: tuple[Claim, ...] = (
         "8",
         "Algorithms that make similar assumptions (independent bandits) perform similarly",
         "their regret, too, is at least twice that of CascadeUCB1; with one click at most they are ranked bandits here",
-        measures.times("IndependentBandits", "CascadeUCB1", 2.0),
+        evidence.times("IndependentBandits", "CascadeUCB1", 2.0),
         ("ranked",),
         _ONCE,
     ),
@@ -520,9 +447,9 @@ CLAIMS: tuple[Claim, ...] = (
         "Ranked bandits perform poorly in cascade-like models, on films",
         "the same ratios, on people of the diverse cascade and of the cascade model; with 1,000 items and 5,000 steps "
         "none of these has learned much",
-        measures.together(
-            measures.times("RankedKLUCB", measures.KL, 2.0, keep=_is_cascade),
-            measures.times("RankedUCB1", "CascadeUCB1", 2.0, keep=_is_cascade),
+        evidence.together(
+            evidence.times("RankedKLUCB", evidence.KL, 2.0, keep=_is_cascade),
+            evidence.times("RankedUCB1", "CascadeUCB1", 2.0, keep=_is_cascade),
         ),
         ("robustness",),
         _ONCE,
@@ -533,7 +460,7 @@ CLAIMS: tuple[Claim, ...] = (
         "CascadeLSB can handle changes in preferences over time",
         "in the last tenth, after an abrupt change at half time, it reaches at least 95% of the share of the best "
         "list's clicks that it reaches where nothing changes",
-        measures.follows(measures.LSB, 0.95),
+        evidence.follows(evidence.LSB, 0.95),
         _ABRUPT,
         (PRACTICAL,),
         unit=".3f",
@@ -543,7 +470,7 @@ CLAIMS: tuple[Claim, ...] = (
         "9",
         "All online learning to rank algorithms can handle changes in preferences (it cites ranked bandits)",
         "the same of ranked bandits",
-        measures.together(*(measures.follows(base, 0.95) for base in ("RankedUCB1", "RankedKLUCB"))),
+        evidence.together(*(evidence.follows(base, 0.95) for base in ("RankedUCB1", "RankedKLUCB"))),
         _ABRUPT,
         _ONCE,
         unit=".3f",
@@ -553,7 +480,7 @@ CLAIMS: tuple[Claim, ...] = (
         "9",
         "CascadeLSB can be generalised by considering all feedback up to the last click",
         "on people who go on after a click, learning up to the first click costs more regret: the ratio is over 1",
-        measures.times(measures.LSB, "CascadeLSB-last-click", 1.0, keep=lambda name: not name.endswith("-0")),
+        evidence.times(evidence.LSB, "CascadeLSB-last-click", 1.0, keep=lambda name: not name.endswith("-0")),
         ("several-clicks",),
         (PRACTICAL,),
     ),
@@ -562,7 +489,7 @@ CLAIMS: tuple[Claim, ...] = (
         "9",
         "(not in the paper) Forgetting saves regret after tastes have changed",
         "regret since an abrupt change, without forgetting over with it, is over 1 for discount and for window",
-        measures.together(*(measures.since(measures.LSB, forgetful, 0.5, 1.0) for forgetful in _FORGETFUL)),
+        evidence.together(*(evidence.since(evidence.LSB, forgetful, 0.5, 1.0) for forgetful in _FORGETFUL)),
         _ABRUPT,
         (PRACTICAL,),
     ),
@@ -570,8 +497,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C52",
         "9",
         "(not in the paper) Forgetting costs little where nothing changes",
-        f"regret with forgetting is at most {1 + measures.ALIKE:g} times that without",
-        measures.together(*(measures.times(way, measures.LSB, 0.0, 1.0 + measures.ALIKE) for way in _FORGETFUL)),
+        f"regret with forgetting is at most {1 + evidence.ALIKE:g} times that without",
+        evidence.together(*(evidence.times(way, evidence.LSB, 0.0, 1.0 + evidence.ALIKE) for way in _FORGETFUL)),
         ("drift/generated-none", "drift/movielens-none"),
         (PRACTICAL,),
     ),

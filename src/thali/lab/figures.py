@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from thali import theory
+from thali.lab.intervals import mean
 from thali.lab.results import DIVERSITY, Curve, Results, cell
 from thali.lab.settings import EXPERIMENTS, PRACTICAL, THEORY, Setting
 from thali.lab.simulate import Run
-from thali.lab.statistics import mean
 from thali.tools.types import Floats, Integers
 
 # One colour a policy, everywhere; chosen to differ for colour-blind readers too.
@@ -50,9 +50,9 @@ def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
     plt.close(figure)
 
 
-def grid(results: Results, group: str, setting: Setting, folder: Path) -> Path | None:
-    """Regret against steps in every cell of a group: d by rows and K by columns where both vary, else side by side."""
-    names = [name for name in results.experiments(f"{group}/") if _curves(results, name, str(setting))]
+def grid(results: Results, suite: str, setting: Setting, folder: Path) -> Path | None:
+    """Regret against steps in every cell of a suite: d by rows and K by columns where both vary, else side by side."""
+    names = [name for name in results.experiments(f"{suite}/") if _curves(results, name, str(setting))]
     if not names:
         return None
     cells = [cell(name) for name in names]
@@ -81,12 +81,12 @@ def grid(results: Results, group: str, setting: Setting, folder: Path) -> Path |
         axes.set_visible(False)
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)), frameon=False)
-    return _save(figure, folder, f"{group}-{_slug(setting)}")
+    return _save(figure, folder, f"{suite}-{_slug(setting)}")
 
 
-def diversity(results: Results, group: str, setting: Setting, folder: Path) -> Path | None:
+def diversity(results: Results, suite: str, setting: Setting, folder: Path) -> Path | None:
     """What diversity the lists had over the last tenth of the run: a panel a measure, cells side by side."""
-    names = [name for name in results.experiments(f"{group}/") if _curves(results, name, str(setting))]
+    names = [name for name in results.experiments(f"{suite}/") if _curves(results, name, str(setting))]
     if not names:
         return None
     plt = _pyplot()
@@ -111,7 +111,7 @@ def diversity(results: Results, group: str, setting: Setting, folder: Path) -> P
         axes.set_xticks(range(len(names)), [name.partition("/")[2].replace("-", "\n") for name in names], fontsize=8)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    return _save(figure, folder, f"{group}-{_slug(setting)}-diversity")
+    return _save(figure, folder, f"{suite}-{_slug(setting)}-diversity")
 
 
 def sweep(results: Results, experiment: str, folder: Path) -> Path | None:

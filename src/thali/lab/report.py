@@ -12,13 +12,14 @@ import numpy as np
 
 from thali import __version__
 from thali.lab import figures
-from thali.lab.claims import CLAIMS, Finding, ledger
-from thali.lab.measures import reached
+from thali.lab.claims import CLAIMS
+from thali.lab.evidence import reached
+from thali.lab.intervals import Estimate, mean
+from thali.lab.ledger import Finding, ledger
 from thali.lab.results import DIVERSITY, Results, cell
 from thali.lab.robustness import Matrix
-from thali.lab.settings import GROUPS, PRACTICAL, THEORY
+from thali.lab.settings import PRACTICAL, SUITES, THEORY
 from thali.lab.sources import SOURCES
-from thali.lab.statistics import Estimate, mean
 
 LABELS = {PRACTICAL: f"practical α = {PRACTICAL.alpha:g}", THEORY: "α of theory"}
 #: Table 1 of the paper.
@@ -42,25 +43,25 @@ def build(folder: Path) -> Report:
     pictures: dict[str, list[tuple[str, Path]]] = {}
     target = folder / "figures"
 
-    def add(group: str, label: str, path: Path | None) -> None:
+    def add(suite: str, label: str, path: Path | None) -> None:
         if path is not None:
-            pictures.setdefault(group, []).append((label, path))
+            pictures.setdefault(suite, []).append((label, path))
 
-    for group in GROUPS:
-        if group in ("approximation", "theory", "optimism", "robustness", "tuning"):
+    for suite in SUITES:
+        if suite in ("approximation", "theory", "optimism", "robustness", "tuning"):
             continue
         for setting in (PRACTICAL, THEORY):
-            add(group, LABELS[setting], figures.grid(results, group, setting, target))
+            add(suite, LABELS[setting], figures.grid(results, suite, setting, target))
         for setting in (PRACTICAL, THEORY):
-            add(group, f"diversity, {LABELS[setting]}", figures.diversity(results, group, setting, target))
+            add(suite, f"diversity, {LABELS[setting]}", figures.diversity(results, suite, setting, target))
     for matrix in Matrix.every(results):
         add("robustness", data_label(matrix.source), matrix.draw(target))
     add("theory", "bound and growth", figures.bounds(results, target))
     for name in results.scales:
         swept = len(results.settings(name)) > 2 and not name.startswith("theory/")
         if swept:
-            group = name.partition("/")[0]
-            add(group if group in ("optimism", "tuning") else "optimism", name, figures.sweep(results, name, target))
+            suite = name.partition("/")[0]
+            add(suite if suite in ("optimism", "tuning") else "optimism", name, figures.sweep(results, name, target))
     (folder / "ledger.md").write_text(markdown(findings), encoding="utf-8")
     page = folder / "report.html"
     page.write_text(_page(results, findings, pictures), encoding="utf-8")
@@ -76,12 +77,12 @@ def label(settings: str) -> str:
     return told.replace(" sigma=", ", σ = ")
 
 
-def data_label(group: str) -> str:
-    """A group of experiments for people."""
-    if group.startswith("optimism/"):
-        return f"{data_label(group.removeprefix('optimism/').removesuffix('-d'))}, sweep"
-    name = group.partition("/")[0]
-    return SOURCES[name].title if name in SOURCES else group
+def data_label(suite: str) -> str:
+    """A suite of experiments for people."""
+    if suite.startswith("optimism/"):
+        return f"{data_label(suite.removeprefix('optimism/').removesuffix('-d'))}, sweep"
+    name = suite.partition("/")[0]
+    return SOURCES[name].title if name in SOURCES else suite
 
 
 def markdown(findings: list[Finding]) -> str:
@@ -94,17 +95,17 @@ def markdown(findings: list[Finding]) -> str:
         told = f.measured.replace("|", "\\|")
         lines.append(
             f"| {f.claim.number} | {f.claim.section} | {f.claim.says} | {f.claim.reads.replace('|', chr(92) + '|')} | "
-            f"{data_label(f.group)} | {label(f.settings)} | {f.scale} | {told} | {MARKS[f.verdict]} {f.verdict} | "
+            f"{data_label(f.suite)} | {label(f.settings)} | {f.scale} | {told} | {MARKS[f.verdict]} {f.verdict} | "
             f"{f.swept} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def regrets(results: Results, group: str) -> list[tuple[str, str, str, Estimate, Estimate, dict[str, Estimate]]]:
+def regrets(results: Results, suite: str) -> list[tuple[str, str, str, Estimate, Estimate, dict[str, Estimate]]]:
     """Of every cell, setting and policy: final regret, clicks a step, and diversity over the last tenth."""
     found = []
     for (name, policy, settings), curve in results.curves.items():
-        if name.partition("/")[0] != group:
+        if name.partition("/")[0] != suite:
             continue
         late = max(1, len(curve.steps) // 10)
         found.append(
@@ -169,9 +170,9 @@ code { background: var(--card); padding: .1rem .35rem; border-radius: 5px; font-
 def _page(results: Results, findings: list[Finding], pictures: dict[str, list[tuple[str, Path]]]) -> str:
     tally = Counter(finding.verdict for finding in findings)
     missing = [claim.number for claim in CLAIMS if claim.number not in {f.claim.number for f in findings}]
-    groups = [group for group in GROUPS if results.experiments(f"{group}/")]
-    sections = "".join(_section(results, group, pictures.get(group, []), findings) for group in groups)
-    links = " ".join(f'<a href="#{group}">{escape(group)}</a>' for group in groups)
+    suites = [suite for suite in SUITES if results.experiments(f"{suite}/")]
+    sections = "".join(_section(results, suite, pictures.get(suite, []), findings) for suite in suites)
+    links = " ".join(f'<a href="#{suite}">{escape(suite)}</a>' for suite in suites)
     versions = ", ".join(sorted(results.rows["version"].unique().to_list()))
     seeds = ", ".join(map(str, sorted(results.rows["seed"].unique().to_list())))
     unmeasured = f"<p>Not measured here, for want of rows: {', '.join(missing)}.</p>" if missing else ""
@@ -203,33 +204,33 @@ the best one: regret can be below 0.</p></section>
 """
 
 
-def _section(results: Results, group: str, pictures: list[tuple[str, Path]], findings: list[Finding]) -> str:
-    scales = ", ".join(sorted({results.scales[name] for name in results.experiments(f"{group}/")}))
-    mine = [f for f in findings if f.group.partition("/")[0] == group]
+def _section(results: Results, suite: str, pictures: list[tuple[str, Path]], findings: list[Finding]) -> str:
+    scales = ", ".join(sorted({results.scales[name] for name in results.experiments(f"{suite}/")}))
+    mine = [f for f in findings if f.suite.partition("/")[0] == suite]
     tally = Counter(f.verdict for f in mine)
     said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.items()))
-    body = "".join(f"<p>{escape(m.paragraph())}</p>" for m in Matrix.every(results)) if group == "robustness" else ""
-    body += _tabs(group, pictures)
-    body += _approximation(results) if group == "approximation" else _numbers(results, group)
+    body = "".join(f"<p>{escape(m.paragraph())}</p>" for m in Matrix.every(results)) if suite == "robustness" else ""
+    body += _tabs(suite, pictures)
+    body += _approximation(results) if suite == "approximation" else _numbers(results, suite)
     claims = (
         f"<details><summary>{len(mine)} findings: {escape(said)}</summary>{_ledger(mine)}</details>" if mine else ""
     )
-    return f'<section id="{group}"><h2>{escape(GROUPS[group])}</h2><p>{escape(scales)}.</p>{body}{claims}</section>'
+    return f'<section id="{suite}"><h2>{escape(SUITES[suite])}</h2><p>{escape(scales)}.</p>{body}{claims}</section>'
 
 
-def _tabs(group: str, pictures: list[tuple[str, Path]]) -> str:
+def _tabs(suite: str, pictures: list[tuple[str, Path]]) -> str:
     """Pictures behind tabs, without a script."""
     if not pictures:
         return ""
     rules, tabs, shown = [], [], []
     for at, (told, path) in enumerate(pictures):
-        key = f"{group}-{at}"
+        key = f"{suite}-{at}"
         rules.append(f"#{key}:checked ~ .{key} {{ display: block; }}")
         checked = " checked" if at == 0 else ""
-        tabs.append(f'<input type="radio" name="{group}" id="{key}"{checked}><label for="{key}">{escape(told)}</label>')
+        tabs.append(f'<input type="radio" name="{suite}" id="{key}"{checked}><label for="{key}">{escape(told)}</label>')
         image = b64encode(path.read_bytes()).decode()
         shown.append(
-            f'<figure class="{key}"><img alt="{escape(GROUPS[group])}: {escape(told)}" '
+            f'<figure class="{key}"><img alt="{escape(SUITES[suite])}: {escape(told)}" '
             f'src="data:image/svg+xml;base64,{image}"></figure>'
         )
     return f'<style>{"".join(rules)}</style><div class="tabs">{"".join(tabs)}{"".join(shown)}</div>'
@@ -247,13 +248,13 @@ def _approximation(results: Results) -> str:
     )
 
 
-def _numbers(results: Results, group: str) -> str:
+def _numbers(results: Results, suite: str) -> str:
     rows = "".join(
         f"<tr><td>{escape(name.partition('/')[2])}</td><td>{escape(label(settings))}</td><td>{escape(policy)}</td>"
         f'<td class="n">{regret:,.1f}</td><td class="n">{clicks:.4f}</td>'
         + "".join(f'<td class="n">{diverse[key].value:.3f}</td>' for key in DIVERSITY)
         + "</tr>"
-        for name, settings, policy, regret, clicks, diverse in regrets(results, group)
+        for name, settings, policy, regret, clicks, diverse in regrets(results, suite)
     )
     heads = "".join(f"<th>{escape(told)}</th>" for told in DIVERSITY.values())
     return (
@@ -266,7 +267,7 @@ def _ledger(findings: list[Finding]) -> str:
     kind = {"holds": "holds", "does not hold": "fails", "not decided": "open"}
     rows = "".join(
         f"<tr><td>{f.claim.number}</td><td>{escape(f.claim.says)}<small>§ {escape(f.claim.section)}; holds if: "
-        f"{escape(f.claim.reads)}</small></td><td>{escape(data_label(f.group))}<small>{escape(label(f.settings))}"
+        f"{escape(f.claim.reads)}</small></td><td>{escape(data_label(f.suite))}<small>{escape(label(f.settings))}"
         f"</small><small>{escape(f.scale)}</small></td><td>{escape(f.measured)}</td>"
         f'<td class="chip {kind[f.verdict]}">{MARKS[f.verdict]} {f.verdict}</td>'
         f"<td>{escape(f.swept)}</td></tr>"

@@ -11,11 +11,11 @@ import numpy as np
 
 from thali.datasets.estimation import Behaviour
 from thali.lab.figures import heatmaps
+from thali.lab.intervals import Estimate, mean
 from thali.lab.kinds import TOLD
 from thali.lab.results import Curve, Results
 from thali.lab.settings import KINDS, NOISE, PRACTICAL
 from thali.lab.sources import SOURCES
-from thali.lab.statistics import Estimate, mean
 from thali.tools.types import Floats, Integers
 
 #: The measure of diversity that is shown: it sees sets of topics alone, not what a model rewards.

@@ -50,7 +50,7 @@ class Experiment:
     """
 
     name: str
-    """group/cell."""
+    """suite/cell."""
     source: str
     """Of :data:`thali.lab.sources.SOURCES`, or "synthetic" or "generated"."""
     d: int
@@ -71,7 +71,7 @@ class Experiment:
     """People and steps for a look in minutes instead of hours."""
 
     @property
-    def group(self) -> str:
+    def suite(self) -> str:
         """The part of the name before the slash."""
         return self.name.partition("/")[0]
 
@@ -86,8 +86,8 @@ class Experiment:
         return replace(self, users=users, steps=steps)
 
 
-def _cell(group: str, d: int, K: int) -> Experiment:
-    return Experiment(f"{group}/d{d}-K{K}", group, d, K)
+def _cell(suite: str, d: int, K: int) -> Experiment:
+    return Experiment(f"{suite}/d{d}-K{K}", suite, d, K)
 
 
 _APPROXIMATION = [
@@ -102,7 +102,7 @@ _MOVIELENS = [_cell("movielens", d, K) for d in (5, 10, 18) for K in (4, 8, 12)]
 # Of the paper's songs, fifteen genres have been annotated as such; more topics than that are free tags.
 _SONGS = [Experiment(f"songs/d{d}-K8", "songs-tagtraum" if d <= 15 else "songs", d, 8) for d in (10, 20, 30, 40)]
 _ARTISTS = [_cell("songs-hetrec", d, 8) for d in (10, 20, 30, 40)]
-_YELP = [_cell(group, 10, K) for group in ("yelp", "yelp-core40", "yelp-hin") for K in (4, 8, 12)]
+_YELP = [_cell(suite, 10, K) for suite in ("yelp", "yelp-core40", "yelp-hin") for K in (4, 8, 12)]
 _GROWTH = [
     Experiment(
         f"theory/K{K}",
@@ -267,8 +267,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     )
 }
 
-#: What each group of experiments shows.
-GROUPS: dict[str, str] = {
+#: What each suite of experiments shows.
+SUITES: dict[str, str] = {
     "approximation": "Table 1: greedy lists against the exact optimum",
     "synthetic": "Figure 1: the synthetic problem",
     "movielens": "Figure 2: films, MovieLens 1M",
@@ -288,16 +288,16 @@ GROUPS: dict[str, str] = {
 
 
 def chosen(names: list[str]) -> list[Experiment]:
-    """The experiments of these names, or of these groups; an error names what there is."""
+    """The experiments of these names, or of these suites; an error names what there is."""
     found = []
     for name in names:
         if name in EXPERIMENTS:
             found.append(EXPERIMENTS[name])
-        elif name in GROUPS:
-            found += [experiment for experiment in EXPERIMENTS.values() if experiment.group == name]
+        elif name in SUITES:
+            found += [experiment for experiment in EXPERIMENTS.values() if experiment.suite == name]
         else:
             raise ValueError(
-                f"experiment must be one of the groups {', '.join(GROUPS)}, or a name that 'thali experiments' "
+                f"experiment must be one of the suites {', '.join(SUITES)}, or a name that 'thali experiments' "
                 f"lists, got {name!r}"
             )
     return list(dict.fromkeys(found))

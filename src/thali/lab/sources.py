@@ -160,8 +160,8 @@ def available(experiments: list[Experiment], data: str | None) -> tuple[list[Exp
         if has(experiment.source):
             kept.append(experiment)
         else:
-            stand_ins = [name for name in STAND_INS.get(experiment.group, ()) if has(name)]
-            kept += [other for other in EXPERIMENTS.values() if other.group in stand_ins]
+            stand_ins = [name for name in STAND_INS.get(experiment.suite, ()) if has(name)]
+            kept += [other for other in EXPERIMENTS.values() if other.suite in stand_ins]
     return list(dict.fromkeys(kept)), [reason for reason in why.values() if reason is not None]
 
 

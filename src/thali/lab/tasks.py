@@ -81,7 +81,7 @@ def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
     for policy in experiment.policies:
         if policy != GREEDY:
             class_of(policy)
-        if (policy == GREEDY) != (experiment.group == "approximation"):
+        if (policy == GREEDY) != (experiment.suite == "approximation"):
             raise ValueError(f"policies of {experiment.name} must be those it has, got {policy!r}")
         with_alpha = policy != GREEDY and optimistic(policy)
         settings: tuple[Setting | None, ...] = experiment.settings if with_alpha else (None,)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from thali.lab.claims import Finding
 from thali.lab.compare import Summary
+from thali.lab.intervals import mean
+from thali.lab.ledger import Finding
 from thali.lab.report import MARKS, data_label, label, regrets
 from thali.lab.results import DIVERSITY, Results
 from thali.lab.robustness import Matrix
 from thali.lab.settings import EXPERIMENTS, PAPER, Experiment
-from thali.lab.statistics import mean
 from thali.policies import POLICIES
 
 
@@ -67,11 +67,11 @@ def ledger_table(findings: Sequence[Finding]) -> Table:
     table = Table(title="What the paper says, measured", show_lines=False)
     for name in ("", "the paper says", "on", "at", "measured [95% interval]", "verdict"):
         table.add_column(name)
-    table.caption = "; ".join(dict.fromkeys(f"{data_label(f.group)}: {f.scale}" for f in findings if f.scale))
+    table.caption = "; ".join(dict.fromkeys(f"{data_label(f.suite)}: {f.scale}" for f in findings if f.scale))
     for f in findings:
         verdict = f"[{colours[f.verdict]}]{MARKS[f.verdict]} {f.verdict}[/]"
         told = f.measured.replace("[", r"\[")
-        table.add_row(f.claim.number, f.claim.says, data_label(f.group), label(f.settings), told, verdict)
+        table.add_row(f.claim.number, f.claim.says, data_label(f.suite), label(f.settings), told, verdict)
     return table
 
 
@@ -83,8 +83,8 @@ def outcomes_table(results: Results, names: Sequence[str]) -> Table:
         longest = max((len(policy) for name in names for policy in results.policies(name)), default=0)
         whole = longest if heading == "policy" else 8 if heading == "final regret [95%]" else None
         table.add_column(heading, justify="left" if heading in ("policy", "at") else "right", min_width=whole)
-    for group in dict.fromkeys(name.partition("/")[0] for name in names):
-        for name, settings, policy, regret, clicks, diverse in regrets(results, group):
+    for suite in dict.fromkeys(name.partition("/")[0] for name in names):
+        for name, settings, policy, regret, clicks, diverse in regrets(results, suite):
             if name in names:
                 numbers = [f"{regret:,.1f}".replace("[", r"\["), f"{clicks.value:.4f}"]
                 table.add_row(policy, label(settings), *numbers, *(f"{diverse[key].value:.3f}" for key in DIVERSITY))

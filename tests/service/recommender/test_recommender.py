@@ -25,8 +25,8 @@ from storing import all_at_once, transaction
 
 import thali
 from thali.service.recommender import Conflict, Recommender, Refused, Unknown
-from thali.service.recommender import batch as batches
-from thali.service.recommender.handlers import LAG_S
+from thali.service.recommender import transaction as batches
+from thali.service.recommender.handlers.upkeep import LAG_S
 from thali.service.recommender.operations import Feedback, TimeOut, id_bytes
 from thali.tools.randomness import streams
 

@@ -23,10 +23,11 @@ from storing import transaction
 
 import thali
 from thali.lists.greedy import build as greedy
-from thali.service.recommender import Recommender, Refused, Unknown, answers
-from thali.service.recommender.operations import Feedback, Look, PutItem, Recommend, id_bytes
+from thali.service.recommender import Recommender, Refused, Unknown
+from thali.service.recommender.operations import Feedback, GetImpression, PutItem, Recommend, id_bytes
 from thali.service.stores import StoreError, open_store
 from thali.service.stores.records import Unusable
+from thali_client import types
 
 
 @pytest.fixture
@@ -416,8 +417,8 @@ def test_a_process_with_the_old_catalog_serves_all_but_those_it_cannot_read(stor
         with recommender(store_url, films(topics=[*TOPICS, "opera"])) as new:
             new.feedback(new.recommend("ana").id, [0])
             late = new.recommend("carl").id
-            outcomes = old.perform([Recommend("ana"), Recommend("bob"), Look(id_bytes(late))])
-            assert [type(outcome) for outcome in outcomes] == [Unusable, answers.Shown, Unusable]
+            outcomes = old.perform([Recommend("ana"), Recommend("bob"), GetImpression(id_bytes(late))])
+            assert [type(outcome) for outcome in outcomes] == [Unusable, types.Shown, Unusable]
             assert old.feedback(shown.id, [1]).clicked == [1]
             assert new.user("bob").learners["default"].updates == 1
             with pytest.raises(Unusable, match="another catalog has taken the place"):

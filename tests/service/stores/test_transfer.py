@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 from recommending import SIGMA, TOPICS, assert_same, films, learned, recommender
-from storing import opened
+from storing import opened, transaction
 
 import thali
 from thali.service.recommender.replay import replay
 from thali.service.stores import StoreError, open_store
 from thali.service.stores.sql import KEYS, TABLES
-from thali.service.stores.transfer import PAGE, backup, export_learned, import_learned, restore, transaction
+from thali.service.stores.transfer import PAGE, backup, export_learned, import_learned, restore
 
 
 def rows(url):
@@ -215,7 +215,7 @@ def test_of_a_log_that_has_grown_only_what_is_new_is_learned(store_url, tmp_path
         (tmp_path / "log.jsonl").write_text(first + json.dumps({"user": "u0", "items": ["film 1"], "clicked": [0]}))
         assert replay(home, tmp_path / "log.jsonl") == (1, 20)
         assert home.user("u0").impressions == 5
-        assert len(home.words("replay:")) == 1
+        assert len(home.metas("replay:")) == 1
 
 
 def test_two_replays_at_once_learn_nothing_twice(store_url, tmp_path):

@@ -243,7 +243,7 @@ def test_a_user_is_shown_as_the_service_knows_them(browser, service):
                     item["item"],
                     item["position"] in (clicked or ()),
                     sorted(f"{topic} {plus}{number(gain)}" for topic, gain in item["gains"].items()),
-                    f"Belief {number(item['belief'])}, curiosity {number(item['exploration'])}.",
+                    f"Belief {number(item['belief'])}, exploration {number(item['exploration'])}.",
                 ]
                 for item in one["items"]
             ]

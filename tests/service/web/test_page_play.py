@@ -157,7 +157,7 @@ def test_start_again_is_someone_new_and_the_old_one_is_forgotten(browser, servic
         assert player.user == player.truth.user != before
 
 
-def test_length_curiosity_and_policy_are_those_chosen(browser, service):
+def test_length_exploration_and_policy_are_those_chosen(browser, service):
     with playing(browser, service) as player:
         player.choose("Items in a list, K", "3")
         assert len(player.names) == len(player.truth.items) == 3
@@ -165,16 +165,16 @@ def test_length_curiosity_and_policy_are_those_chosen(browser, service):
         assert player.names == [one.item for one in player.truth.items]
         assert len(player.names) == 11
         player.answer(4)
-        player.choose("Curiosity, α", "0")
+        player.choose("Exploration, α", "0")
         assert [one.exploration for one in player.truth.items] == [0.0] * 11
         assert any(one.belief > 0 for one in player.truth.items)
         check_reasons(service.catalog, player, diverse=True)
         assert {one.width for one in player.taste().values()} == {0.0}
-        player.choose("Curiosity, α", "16")
+        player.choose("Exploration, α", "16")
         twice = [one.exploration for one in player.truth.items]
         for topic, one in player.taste().items():
             assert one == pytest.approx((player.learned()[topic].estimate, 2 * player.learned()[topic].width))
-        player.choose("Curiosity, α", "8")
+        player.choose("Exploration, α", "8")
         assert player.truth.items[0].exploration == pytest.approx(twice[0] / 2)
         own = player.taste()
         assert own == player.learned()
@@ -211,10 +211,10 @@ def test_after_a_reload_all_is_as_it_was(browser, service):
     with playing(browser, service) as player:
         player.choose("Policy", "LSBGreedy")
         player.choose("Items in a list, K", "4")
-        player.choose("Curiosity, α", "2")
+        player.choose("Exploration, α", "2")
         for position in (1, None, 3):
             player.answer(position)
-        controls = ("Policy", "Items in a list, K", "Curiosity, α")
+        controls = ("Policy", "Items in a list, K", "Exploration, α")
 
         def seen():
             chosen = [player.control(name).input_value() for name in controls]

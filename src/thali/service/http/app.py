@@ -23,9 +23,9 @@ from thali.service.http.measures import Log, Measures
 from thali.service.http.settings import Settings
 from thali.service.http.simulations import Simulations
 from thali.service.recommender import Recommender
-from thali.service.recommender.core import DAY_S
 from thali.service.recommender.learners import servable
-from thali.service.recommender.operations import Mark, Prune, TimeOut
+from thali.service.recommender.operations import Prune, SetMeta, TimeOut
+from thali.service.recommender.recommender import DAY_S
 from thali.service.recommender.showing import measure
 from thali.service.stores import StoreError
 from thali.service.stores.sqlite import SqliteStore
@@ -70,7 +70,7 @@ def make_recommender(settings: Settings) -> Recommender:
         new_catalog=settings.new_catalog,
     )
     warm(recommender)
-    recommender.perform([Mark("catalog", str(Path(settings.catalog).resolve()))])  # for thali replay
+    recommender.perform([SetMeta("catalog", str(Path(settings.catalog).resolve()))])  # for thali replay
     return recommender
 
 

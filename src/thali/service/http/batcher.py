@@ -9,14 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
 
-from thali.service.recommender.core import PATIENCE_S, Recommender
-from thali.service.recommender.operations import Forget, Operation, Prune, TimeOut
-from thali.service.stores import StoreError
+from thali.service.recommender import Recommender
+from thali.service.recommender.operations import ForgetUser, Operation, Prune, TimeOut
+from thali.service.recommender.transaction import perform
+from thali.service.stores.sql import SqlStore
 
 # So many operations go into one transaction at most: some 20 ms of work.
 MOST = 64
 # They lock impressions of many people: after others in the same transaction, two processes could wait for each other.
-ALONE = (Forget, Prune, TimeOut)
+ALONE = (ForgetUser, Prune, TimeOut)
 # A commit that took less than this is not worth another thread.
 QUICK_S = 0.001
 # After a transaction that failed only after this, those who wait are not kept waiting for the same.
@@ -101,27 +102,22 @@ class Batcher:
             await asyncio.sleep(0)  # so that answers go out and requests come in, where nothing else was waited for
 
     async def _transaction(self, operations: Sequence[Operation]) -> list[Any]:
-        loop, home = asyncio.get_running_loop(), self.recommender
-        if home.store.shared:
-            return await loop.run_in_executor(self._thread, home.perform, operations)
-        until = monotonic() + PATIENCE_S
-        while not home.store.begin():
-            if monotonic() > until:
-                raise StoreError("the store is held by another process")
-            await asyncio.sleep(0.002)
-        batch, outcomes = home.prepare(operations)
+        if self.recommender.store.shared:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self.recommender.perform, operations)
+        return await perform(self.recommender, operations, self)
+
+    async def pause(self, seconds: float) -> None:
+        """Let the event loop go on while another process holds the store."""
+        await asyncio.sleep(seconds)
+
+    async def commit(self, store: SqlStore) -> None:
+        """Commit here where the disk is quick, else in the other thread."""
         begin = monotonic()
-        try:
-            if self._commit_s < QUICK_S:
-                home.store.commit()
-            else:
-                await loop.run_in_executor(self._thread, home.store.commit)
-        except BaseException:
-            home.abandon()
-            raise
+        if self._commit_s < QUICK_S:
+            store.commit()
+        else:
+            await asyncio.get_running_loop().run_in_executor(self._thread, store.commit)
         self._commit_s += 0.1 * (monotonic() - begin - self._commit_s)
-        home.conclude(batch)
-        return outcomes
 
     async def close(self) -> None:
         """Let what waits be done, then stop."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from thali.service.http.batcher import Batcher, Busy
 from thali.service.http.slowest import SlowRequest
-from thali.service.recommender.operations import Mark, Size
+from thali.service.recommender.operations import GetStoreSize, SetMeta
 from thali.service.stores import StoreError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def try_store(batcher: Batcher) -> None:
     Only who writes learns that a disk is full, and SQLite does not write what is there already. PostgreSQL refuses to
     begin where it cannot be written.
     """
-    await batcher.perform(() if batcher.recommender.store.shared else (Mark("asked_at", str(time_ns())),))
+    await batcher.perform(() if batcher.recommender.store.shared else (SetMeta("asked_at", str(time_ns())),))
 
 
 async def _store(service: Service, request_id: str) -> StoreHealth:
@@ -97,7 +97,7 @@ async def _store(service: Service, request_id: str) -> StoreHealth:
         async with asyncio.timeout(PATIENCE_S):
             await try_store(service.batcher)
             seconds = perf_counter() - begin
-            size = await service.batcher.one(Size())
+            size = await service.batcher.one(GetStoreSize())
     except TimeoutError:
         error = f"store {store.url} cannot be used: nothing was done for {PATIENCE_S:g} s"
     except (StoreError, Busy) as failure:

@@ -24,25 +24,26 @@ from thali.service.http.measures import Measures
 from thali.service.http.settings import ROLES, Settings
 from thali.service.http.simulated import Simulated
 from thali.service.http.simulations import Simulations
-from thali.service.recommender import Conflict, Recommender, Refused, Unknown, answers
-from thali.service.recommender.core import AFTER_ALL
-from thali.service.recommender.handlers import find_items
+from thali.service.recommender import Conflict, Recommender, Refused, Unknown
+from thali.service.recommender.handlers.items import find_items
 from thali.service.recommender.operations import (
-    ExportUser,
+    AFTER_ALL,
     Feedback,
-    Forget,
-    History,
-    Look,
-    LookItem,
-    LookItems,
-    LookUser,
+    FindItems,
+    ForgetUser,
+    GetHistory,
+    GetImpression,
+    GetItem,
+    GetStatistics,
+    GetStats,
+    GetUser,
     PutItem,
     Recommend,
     RemoveItem,
-    Stats,
     Undo,
     id_bytes,
 )
+from thali_client import types
 
 router = APIRouter()
 PAGE = 500
@@ -96,7 +97,7 @@ class Results:
 class HistoryPage:
     """The latest first."""
 
-    impressions: list[answers.Seen]
+    impressions: list[types.Impression]
     next: str | None
     """To be given as before, for the next page."""
 
@@ -107,8 +108,8 @@ class Export:
 
     user: str
     exported_at: float
-    learners: dict[str, answers.Learned]
-    impressions: list[answers.Seen]
+    learners: dict[str, types.LearnerStatistics]
+    impressions: list[types.Impression]
     """The latest first."""
 
 
@@ -144,19 +145,19 @@ def _told(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
     return told | {status: {"model": Error} for status in (400, 401, 403, *statuses, 413, 415, 422, 503)}
 
 
-@router.post("/v1/recommend", responses=_told(answers.Shown), tags=["lists"])
+@router.post("/v1/recommend", responses=_told(types.Shown), tags=["lists"])
 async def recommend(request: Request, body: RecommendBody) -> Response:
     """A list for a user. It is durable as an impression, under whose id feedback is given."""
     return answer(await _recommend(_may(request, "write"), body))
 
 
-async def _recommend(service: Service, body: RecommendBody) -> answers.Shown:
+async def _recommend(service: Service, body: RecommendBody) -> types.Shown:
     asked = Recommend(body.user, body.K, body.candidates, body.exclude, body.learner, body.alpha)
-    shown: answers.Shown = await service.batcher.one(asked)
+    shown: types.Shown = await service.batcher.one(asked)
     return shown
 
 
-@router.post("/v1/feedback", responses=_told(answers.Answer | Results, 404, 409), tags=["lists"])
+@router.post("/v1/feedback", responses=_told(types.Answer | Results, 404, 409), tags=["lists"])
 async def feedback(request: Request, body: FeedbackBodies) -> Response:
     """What was clicked on a list, or on several: learned once and durable when this answers.
 
@@ -205,7 +206,7 @@ def _told_feedback(one: FeedbackBody) -> Feedback | Refused:
 
 def _result(impression: str, outcome: Any) -> Result:
     """Of one feedback of a batch."""
-    if isinstance(outcome, answers.Answer):
+    if isinstance(outcome, types.Answer):
         return Result(impression, 200, outcome.clicked, outcome.answer)
     for kind, status in ((Unknown, 404), (Conflict, 409), (Refused, 422)):
         if isinstance(outcome, kind):
@@ -213,28 +214,28 @@ def _result(impression: str, outcome: Any) -> Result:
     raise outcome
 
 
-@router.get("/v1/impressions/{impression}", responses=_told(answers.Seen, 404), tags=["lists"])
+@router.get("/v1/impressions/{impression}", responses=_told(types.Impression, 404), tags=["lists"])
 async def impression(request: Request, impression: Impression) -> Response:
     """A list as it was shown, and the answer to it."""
-    return answer(await _may(request, "read").batcher.one(Look(id_bytes(impression))))
+    return answer(await _may(request, "read").batcher.one(GetImpression(id_bytes(impression))))
 
 
-@router.delete("/v1/impressions/{impression}/feedback", responses=_told(answers.Answer, 404), tags=["lists"])
+@router.delete("/v1/impressions/{impression}/feedback", responses=_told(types.Answer, 404), tags=["lists"])
 async def undo(request: Request, impression: Impression) -> Response:
     """Take feedback back: the statistics are as if it had never come. Without feedback, nothing happens."""
     return answer(await _may(request, "write").batcher.one(Undo(id_bytes(impression))))
 
 
-@router.get("/v1/users/{user}", responses=_told(answers.User, 404), tags=["users"])
+@router.get("/v1/users/{user}", responses=_told(types.User, 404), tags=["users"])
 async def user(request: Request, user: User) -> Response:
     """What is known of a user: the learned taste with intervals, and counts."""
-    return answer(await _may(request, "read").batcher.one(LookUser(user)))
+    return answer(await _may(request, "read").batcher.one(GetUser(user)))
 
 
-@router.delete("/v1/users/{user}", responses=_told(answers.Forgotten, 404), tags=["users"])
+@router.delete("/v1/users/{user}", responses=_told(types.Forgotten, 404), tags=["users"])
 async def forget(request: Request, user: User) -> Response:
     """Forget a user wholly: what was learned, and every impression."""
-    return answer(await _may(request, "admin").batcher.one(Forget(user)))
+    return answer(await _may(request, "admin").batcher.one(ForgetUser(user)))
 
 
 @router.get("/v1/users/{user}/impressions", responses=_told(HistoryPage, 404), tags=["users"])
@@ -246,7 +247,9 @@ async def history(
 ) -> Response:
     """A user's impressions, the latest first."""
     service = _may(request, "read")
-    page = await service.batcher.one(History(user, AFTER_ALL if before is None else id_bytes(before, "before"), limit))
+    page = await service.batcher.one(
+        GetHistory(user, AFTER_ALL if before is None else id_bytes(before, "before"), limit)
+    )
     return answer(HistoryPage(page, page[-1].impression if len(page) == limit else None))
 
 
@@ -254,8 +257,8 @@ async def history(
 async def export(request: Request, user: User) -> Response:
     """All that is kept of a user: statistics, and every impression with what was shown and clicked."""
     service = _may(request, "admin")
-    learned = await service.batcher.one(ExportUser(user))
-    page = await service.batcher.one(History(user, AFTER_ALL, PAGE))
+    learned = await service.batcher.one(GetStatistics(user))
+    page = await service.batcher.one(GetHistory(user, AFTER_ALL, PAGE))
     if not learned and not page:
         raise Unknown(f"user {user!r} is not known")
 
@@ -268,13 +271,13 @@ async def export(request: Request, user: User) -> Response:
         while now:
             yield comma + msgspec.json.encode(now)[1:-1]
             comma = b","
-            now = await service.batcher.one(History(user, id_bytes(now[-1].impression), PAGE))
+            now = await service.batcher.one(GetHistory(user, id_bytes(now[-1].impression), PAGE))
         yield b"]}"
 
     return StreamingResponse(parts(), media_type="application/json")
 
 
-@router.get("/v1/items", responses=_told(answers.Items), tags=["items"])
+@router.get("/v1/items", responses=_told(types.Items), tags=["items"])
 async def items(
     request: Request,
     offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
@@ -282,27 +285,27 @@ async def items(
     contains: Annotated[str, Query(max_length=256, description="Only items with this in their name.")] = "",
 ) -> Response:
     """Items of the catalog and their weights."""
-    service, asked = _may(request, "read"), LookItems(offset, limit, contains)
+    service, asked = _may(request, "read"), FindItems(offset, limit, contains)
     if not contains:
         return answer(await service.batcher.one(asked))
     await service.batcher.perform(())  # see what others have put; then look through all names beside other requests
     return answer(await asyncio.to_thread(find_items, service.recommender, asked))
 
 
-@router.get("/v1/items/{item:path}", responses=_told(answers.Item, 404), tags=["items"])
+@router.get("/v1/items/{item:path}", responses=_told(types.Item, 404), tags=["items"])
 async def item(request: Request, item: Item) -> Response:
     """An item and its weights."""
-    return answer(await _may(request, "read").batcher.one(LookItem(item)))
+    return answer(await _may(request, "read").batcher.one(GetItem(item)))
 
 
-@router.put("/v1/items/{item:path}", responses=_told(answers.Item), tags=["items"])
+@router.put("/v1/items/{item:path}", responses=_told(types.Item), tags=["items"])
 async def put_item(request: Request, item: Item, body: ItemBody) -> Response:
     """Add an item, or change its weights: every process shows it from its next list on, and nothing is learned anew."""
     weights: dict[Any, float] = dict(body.weights)
     return answer(await _may(request, "admin").batcher.one(PutItem(item, weights)))
 
 
-@router.delete("/v1/items/{item:path}", responses=_told(answers.Item, 404), tags=["items"])
+@router.delete("/v1/items/{item:path}", responses=_told(types.Item, 404), tags=["items"])
 async def remove_item(request: Request, item: Item) -> Response:
     """Show an item no more. What was learned from it stays."""
     return answer(await _may(request, "admin").batcher.one(RemoveItem(item)))
@@ -314,10 +317,10 @@ async def topics(request: Request) -> Response:
     return answer(Topics(list(map(str, _may(request, "read").recommender.catalog.topics))))
 
 
-@router.get("/v1/stats", responses=_told(answers.Statistics), tags=["service"])
+@router.get("/v1/stats", responses=_told(types.Stats), tags=["service"])
 async def stats(request: Request, hours: Annotated[int, Query(ge=1, le=24 * 366)] = 24) -> Response:
     """How the learners do: impressions, click rate with intervals, diversity, exploration, calibration."""
-    return answer(await _may(request, "read").batcher.one(Stats(hours)))
+    return answer(await _may(request, "read").batcher.one(GetStats(hours)))
 
 
 @router.post("/v1/simulations", responses=_told(Simulated), tags=["service"])

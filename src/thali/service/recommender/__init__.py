@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thali.service.recommender.core import Recommender
 from thali.service.recommender.operations import Conflict, Refused, Unknown
+from thali.service.recommender.recommender import Recommender
 
 __all__ = ["Conflict", "Recommender", "Refused", "Unknown"]

@@ -82,7 +82,7 @@ class Learners(Mapping[str, Learner]):
         """The catalog that all choose from."""
         return next(iter(self._learners.values())).policy.catalog
 
-    def told(self) -> dict[str, dict[str, Any]]:
+    def described(self) -> dict[str, dict[str, Any]]:
         """What runs, for commands that work on the store beside the service."""
         return {
             name: {
@@ -130,17 +130,17 @@ def servable(policy: Any) -> bool:
 
 def _servable(name: str, policy: Any) -> LinearPolicy:
     """The policy, if it can serve: what was learned from an impression must be a sum that can be taken back."""
-    told = f"policy {name!r} of Recommender"
+    what = f"policy {name!r} of Recommender"
     if not isinstance(policy, LinearPolicy):
-        raise TypeError(f"{told} must be of the linear family (thali.CascadeLSB, ...), got {type(policy).__name__}")
+        raise TypeError(f"{what} must be of the linear family (thali.CascadeLSB, ...), got {type(policy).__name__}")
     if policy.explore != "optimism":
-        raise ValueError(f"{told} must explore by optimism, got explore={policy.explore!r}")
+        raise ValueError(f"{what} must explore by optimism, got explore={policy.explore!r}")
     if policy.forgetting is not None:
-        raise ValueError(f"{told} must not forget, got a discount or window")
+        raise ValueError(f"{what} must not forget, got a discount or window")
     if (policy.positions != 1.0).any():
-        raise ValueError(f"{told} must weigh all positions alike, got {policy.name}")
+        raise ValueError(f"{what} must weigh all positions alike, got {policy.name}")
     if policy.build is not greedy.build:
-        raise ValueError(f"{told} must build its lists greedily, got build={policy.build!r}")
+        raise ValueError(f"{what} must build its lists greedily, got build={policy.build!r}")
     if POLICIES.get(type(policy).__name__) is not type(policy):  # its own ways of choosing and learning would be lost
-        raise TypeError(f"{told} must be one of thali's own, got {policy.name}")
+        raise TypeError(f"{what} must be one of thali's own, got {policy.name}")
     return policy

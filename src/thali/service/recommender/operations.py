@@ -1,4 +1,8 @@
-"""What can be asked of a recommender, and the ways in which it can say no."""
+"""Everything that can be asked of a recommender, and the ways in which it can refuse.
+
+An operation is plain data. :mod:`thali.service.recommender.handlers` says what each does, and
+:mod:`thali.service.recommender.transaction` runs them.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+#: After every id of an impression.
+AFTER_ALL = b"\xff" * 16
+
 
 class Refused(ValueError):  # noqa: N818 (what happened, as HTTP says it too)
-    """What was asked for breaks a rule. Nothing was done."""
+    """A request breaks a rule. Nothing was done."""
 
     def __init__(self, field: str, rule: str) -> None:
         super().__init__(f"{field} {rule}")
@@ -17,16 +24,16 @@ class Refused(ValueError):  # noqa: N818 (what happened, as HTTP says it too)
 
 
 class Unknown(LookupError):  # noqa: N818
-    """There is no such user, item or impression: never was, expired, or forgotten. Nothing was done."""
+    """There is no such user, item or impression: it never existed, expired, or was forgotten. Nothing was done."""
 
 
 class Conflict(ValueError):  # noqa: N818
-    """It differs from what is recorded already. Nothing was changed."""
+    """A request differs from what is recorded already. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recommend:
-    """A list for a user, by the learner that the user is assigned to unless one is named."""
+    """Choose a list for a user, by the learner that the user is assigned to unless one is named."""
 
     user: str
     K: int | None = None
@@ -38,7 +45,7 @@ class Recommend:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Which positions of an impression were clicked, () for none; or that the time for an answer is over."""
+    """Learn which positions of an impression were clicked, () for none; or that the time for an answer is over."""
 
     id: bytes
     clicked: Sequence[int]
@@ -47,14 +54,14 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Take the feedback of an impression back."""
+    """Take back the feedback on an impression."""
 
     id: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """A list that was shown elsewhere, when, and what was clicked (None if that is not known)."""
+class AddPast:
+    """Add a list that was shown elsewhere, with what was clicked (None if unknown) and when (now by default)."""
 
     user: str
     items: Sequence[Any]
@@ -64,10 +71,10 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A word to keep in the store (None: no more), durable with the rest of the batch: how far a replay is.
+class SetMeta:
+    """Store a value under a name, or remove it (None), in the same transaction as the other operations.
 
-    was: what it must have been, if that matters; else it is a :class:`Conflict`.
+    was: the value that must be there now, if given; otherwise the operation is a :class:`Conflict`.
     """
 
     name: str
@@ -76,29 +83,29 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """An impression."""
+class GetImpression:
+    """One impression."""
 
     id: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class LookUser:
+class GetUser:
     """What is known of a user."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
-class ExportUser:
-    """A user's statistics, as they are."""
+class GetStatistics:
+    """M and B of a user, by learner."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
-class History:
-    """A user's impressions before an id, the latest first."""
+class GetHistory:
+    """A user's impressions before an id, latest first."""
 
     user: str
     before: bytes
@@ -106,22 +113,22 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
-    """All of a user."""
+class ForgetUser:
+    """Remove everything about a user."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
-class LookItem:
-    """An item."""
+class GetItem:
+    """One item and its weights."""
 
     item: Any
 
 
 @dataclass(frozen=True, slots=True)
-class LookItems:
-    """A page of the items whose names hold some text, in the order of the catalog."""
+class FindItems:
+    """A page of the items whose names contain a text, in the order of the catalog."""
 
     offset: int = 0
     limit: int = 100
@@ -130,7 +137,7 @@ class LookItems:
 
 @dataclass(frozen=True, slots=True)
 class PutItem:
-    """An item with its weights by topic, new or changed."""
+    """Add an item, or change its weights by topic."""
 
     item: Any
     weights: Mapping[Any, float]
@@ -138,34 +145,34 @@ class PutItem:
 
 @dataclass(frozen=True, slots=True)
 class RemoveItem:
-    """An item that is to be shown no more."""
+    """Remove an item from the catalog."""
 
     item: Any
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOut:
-    """Give time-outs, to up to so many impressions."""
+    """Treat missing feedback as no click where it is overdue, for at most ``limit`` impressions."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Remove what is kept no longer, up to so many impressions. In a transaction of its own: it locks the oldest."""
+    """Remove at most ``limit`` expired impressions. Needs a transaction of its own: it locks the oldest impressions."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
-    """How the learners do, over the last so many hours."""
+class GetStats:
+    """How the learners do, over the last hours."""
 
     hours: int
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class GetStoreSize:
     """How many bytes the store takes on disk."""
 
 
@@ -173,26 +180,26 @@ Operation = (
     Recommend
     | Feedback
     | Undo
-    | Past
-    | Mark
-    | Look
-    | LookUser
-    | ExportUser
-    | History
-    | Forget
-    | LookItem
-    | LookItems
+    | AddPast
+    | SetMeta
+    | GetImpression
+    | GetUser
+    | GetStatistics
+    | GetHistory
+    | ForgetUser
+    | GetItem
+    | FindItems
     | PutItem
     | RemoveItem
     | TimeOut
     | Prune
-    | Stats
-    | Size
+    | GetStats
+    | GetStoreSize
 )
 
 
 def checked(field: str, check: Callable[..., Any], value: Any, **rule: Any) -> Any:
-    """A value that passes a check, or a refusal of the field."""
+    """A value that passes a check of :mod:`thali.tools.checks`; otherwise the field is refused."""
     try:
         return check(field, value, **rule)
     except (TypeError, ValueError) as error:
@@ -200,7 +207,7 @@ def checked(field: str, check: Callable[..., Any], value: Any, **rule: Any) -> A
 
 
 def id_bytes(id: Any, field: str = "impression") -> bytes:
-    """The bytes of an impression's id, written as a UUID."""
+    """The bytes of an impression's id, which is written as a UUID."""
     if isinstance(id, str) and len(id) == 36:
         try:
             return UUID(id).bytes
@@ -210,6 +217,6 @@ def id_bytes(id: Any, field: str = "impression") -> bytes:
 
 
 def id_text(id: bytes) -> str:
-    """The id as a UUID is written."""
+    """The id, written as a UUID."""
     text = id.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,4 +1,4 @@
-"""Past impressions and clicks from a log, learned in bulk and once."""
+"""AddPast impressions and clicks from a log, learned in bulk and once."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from thali.service.recommender.core import Recommender
-from thali.service.recommender.handlers import checked_past
-from thali.service.recommender.operations import Mark, Past, Refused
+from thali.service.recommender.handlers.lists import check_past
+from thali.service.recommender.operations import AddPast, Refused, SetMeta
+from thali.service.recommender.recommender import Recommender
 
 # Lines that are learned in one transaction.
 PAGE = 250
-#: The words of the store that say how far replays are begin so.
-MARK = "replay:"
+#: The names of stored values that say how far replays have come begin with this.
+PREFIX = "replay:"
 FIELDS = ("user", "items", "clicked", "time", "learner")
 
 
@@ -28,7 +28,9 @@ class Replayed(NamedTuple):
     """Lines of the same file that had been learned before."""
 
 
-def replay(home: Recommender, path: str | Path, progress: Callable[[int], None] = lambda lines: None) -> Replayed:
+def replay(
+    recommender: Recommender, path: str | Path, progress: Callable[[int], None] = lambda lines: None
+) -> Replayed:
     """Learn from a log: a line of JSON for each list that was shown, in any order.
 
     ``{"user": "ana", "items": ["Heat", "Fargo"], "clicked": [1], "time": 1730000000, "learner": "default"}``: clicked
@@ -42,41 +44,41 @@ def replay(home: Recommender, path: str | Path, progress: Callable[[int], None] 
     source = Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"log must be a file of JSON lines, found nothing at {source}")
-    done, mark = _done(source, home.words(MARK))
-    before, now = done, home.clock()
+    done, mark = _done(source, recommender.metas(PREFIX))
+    before, now = done, recommender.clock()
     for number, _, past in _lines(source):
         if number > done:
             try:
-                checked_past(home, past, now)
+                check_past(recommender, past, now)
             except Refused as refusal:
                 raise ValueError(f"{source}, line {number}: {refusal}") from None
-    page: list[Past] = []
+    page: list[AddPast] = []
     learned = 0
     for number, digest, past in _lines(source):
         if number <= before:
             continue
         page.append(past)
         if len(page) == PAGE:
-            mark = _learn(home, page, mark, digest, number)
+            mark = _learn(recommender, page, mark, digest, number)
             learned += len(page)
             progress(len(page))
             page.clear()
     if page:
-        _learn(home, page, mark, digest, number)
+        _learn(recommender, page, mark, digest, number)
         learned += len(page)
         progress(len(page))
     return Replayed(learned, before)
 
 
 def _learn(
-    home: Recommender, page: list[Past], mark: tuple[str, str] | None, digest: str, number: int
+    recommender: Recommender, page: list[AddPast], mark: tuple[str, str] | None, digest: str, number: int
 ) -> tuple[str, str]:
     """Learn, and move the mark, which nobody else may have moved meanwhile."""
-    new = f"{MARK}{digest}", str(number)
-    moved = [Mark(*new, was=None)]
+    new = f"{PREFIX}{digest}", str(number)
+    moved = [SetMeta(*new, was=None)]
     if mark is not None:
-        moved.insert(0, Mark(mark[0], None, was=mark[1]))
-    home.perform([*moved, *page], whole=True)
+        moved.insert(0, SetMeta(mark[0], None, was=mark[1]))
+    recommender.perform([*moved, *page], whole=True)
     return new
 
 
@@ -85,13 +87,13 @@ def _done(path: Path, marks: dict[str, str]) -> tuple[int, tuple[str, str] | Non
     done: tuple[int, tuple[str, str] | None] = 0, None
     if marks:
         for number, digest, _ in _lines(path):
-            name = f"{MARK}{digest}"
+            name = f"{PREFIX}{digest}"
             if marks.get(name) == str(number):
                 done = number, (name, marks[name])
     return done
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str, Past]]:
+def _lines(path: Path) -> Iterator[tuple[int, str, AddPast]]:
     """Number, digest of all up to it, and content of each line that is not empty."""
     digest = sha256()
     with open(path, encoding="utf-8") as file:
@@ -107,7 +109,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str, Past]]:
                 yield number, digest.hexdigest(), past
 
 
-def _past(line: Any) -> Past:
+def _past(line: Any) -> AddPast:
     if not isinstance(line, dict) or not {"user", "items", "clicked"} <= line.keys() <= set(FIELDS):
         raise ValueError(f"must be an object with user, items, clicked and perhaps time, learner, got {line!r:.80}")
-    return Past(line["user"], line["items"], line["clicked"], line.get("time"), line.get("learner"))
+    return AddPast(line["user"], line["items"], line["clicked"], line.get("time"), line.get("learner"))

@@ -1,4 +1,4 @@
-"""A list and its numbers: as it is chosen, as the store keeps it, and in words."""
+"""The numbers of a list that is shown: measured, stored, and described with names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from thali.lists.explain import distance, explain
 from thali.policies.linear.policy import LinearPolicy
 from thali.policies.linear.state import LinearState
-from thali.service.recommender.answers import ShownItem
 from thali.service.recommender.operations import id_text
 from thali.service.stores.records import AsShown, Impression
 from thali.tools.types import Integers
+from thali_client.types import ShownItem
 
 
 class Measured(NamedTuple):
@@ -41,8 +41,10 @@ def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measu
     )
 
 
-def told(shown: Impression, numbers: AsShown, topic_names: Sequence[Any], kind: Callable[..., Any], **more: Any) -> Any:
-    """An impression in words, as a :class:`thali.service.recommender.answers.Shown` or what is built on it."""
+def describe(
+    shown: Impression, numbers: AsShown, topic_names: Sequence[Any], kind: Callable[..., Any], **more: Any
+) -> Any:
+    """A list with names in place of numbers, as a :class:`thali_client.types.Shown` or a class built on it."""
     topics, values = [topic_names[j] for j in numbers.topics.tolist()], numbers.values.tolist()
     items, at = [], 0
     for k, (item, size, belief, exploration) in enumerate(

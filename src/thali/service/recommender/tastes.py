@@ -1,10 +1,11 @@
-"""Statistics in memory: one user's under one learner, over the topics of now; and a bounded number of them kept."""
+"""Statistics in memory: those of one user under one learner, over the current topics; and a cache of them."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from thali.service.recommender.learners import Learner
 from thali.service.stores.records import AsShown, Impression, Key, Statistics, pack, unpack_shown
 from thali.service.stores.topics import Topics
 from thali.tools.types import Booleans, Floats
+from thali_client.types import TopicTaste
 
 # What Python adds to the numbers of one taste, measured: objects, arrays, the key.
 OVERHEAD_BYTES = 2500
@@ -21,7 +23,7 @@ OVERHEAD_BYTES = 2500
 
 @dataclass(slots=True)
 class Taste:
-    """What is learned of a user. Never changed in place: learning makes another, which takes its place when durable."""
+    """What is known of a user under a learner. Never changed in place: learning makes a new one."""
 
     state: LinearState
     sequence: int
@@ -47,13 +49,22 @@ class Taste:
         M, B = topics.read(kept)
         return self.of(M[None], B[None], kept.updates, kept.sequence)
 
+    def by_topic(self, policy: LinearPolicy, names: Sequence[Any]) -> list[TopicTaste]:
+        """The estimated preference for each topic, with the interval of the learner's exploration."""
+        estimate = policy.estimate(self.state)[0]
+        half = policy.optimism(self.state)[0] * np.sqrt(np.maximum(0.0, np.diagonal(self.state.inverse[0])))
+        return [
+            TopicTaste(topic, at, at - by, at + by)
+            for topic, at, by in zip(names, estimate.tolist(), half.tolist(), strict=True)
+        ]
+
     def written(self, topics: Topics) -> Statistics:
         """For the store."""
         arrays = self.state.arrays
         return Statistics(topics.now, self.updates, self.sequence, pack(arrays["M"][0], arrays["B"][0]))
 
     def learned(self, learner: Learner, *lessons: Lesson, times: int = 1) -> Taste:
-        """With lessons more, one after another; or with times=-1 less, up to rounding."""
+        """After some more lessons, one after another; with times=-1 without them, up to rounding."""
         M, B = self.state.arrays["M"].copy(), self.state.arrays["B"].copy()
         for lesson in lessons:
             learner.variant(lesson.clicks.shape[1], None).add(M, B, lesson.clicks, lesson.gains, times=float(times))
@@ -69,7 +80,7 @@ class Lesson:
 
     @classmethod
     def of(cls, shown: Impression, clicked: Sequence[int], topics: Topics) -> Lesson:
-        """From an impression: with the gains as shown, over the topics of now."""
+        """From an impression: with the gains as shown, over the current topics."""
         K = len(shown.items)
         clicks = np.zeros((1, K), dtype=np.bool_)
         clicks[0, list(clicked)] = True

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from thali.service.stores.records import Change, Heading, Impression, Key, Statistics, StoreError, Writes
@@ -82,13 +83,23 @@ class SqlStore(ABC):
         False where another process holds the store: try again a little later.
         """
 
-    def begin_in_turn(self, patience: float, *, write: bool = True) -> None:
-        """The same, waiting up to so many seconds for its turn."""
+    @contextmanager
+    def transaction(self, patience: float, *, write: bool = True) -> Iterator[None]:
+        """A transaction around a block, rolled back at an error; waits up to patience seconds for its turn.
+
+        For set-up and whole-store commands. Operations go through ``perform`` in service/recommender/transaction.py.
+        """
         until = time.monotonic() + patience
         while not self.begin(write=write):
             if time.monotonic() > until:
                 raise StoreError(f"store {self.url} was held by another process for {patience:g} s")
             time.sleep(0.002)
+        try:
+            yield
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
 
     @abstractmethod
     def commit(self) -> None:

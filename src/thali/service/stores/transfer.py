@@ -7,7 +7,6 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ def backup(store: SqlStore, path: str | Path, progress: Progress = lambda rows: 
         try:
             copy = SqliteStore(part)
             try:
-                with transaction(copy), transaction(store, write=False):
+                with copy.transaction(PATIENCE_S), store.transaction(PATIENCE_S, write=False):
                     copy.migrate()
                     if store.version() == 0:
                         raise ValueError(f"store {store.url} is empty: there is nothing to back up")
@@ -72,13 +71,13 @@ def restore(path: str | Path, store: SqlStore, *, replace: bool = False, progres
                 f"path of restore must be a file written by backup, got {source}, which is none"
             ) from error
         try:
-            with transaction(kept):
+            with kept.transaction(PATIENCE_S):
                 if kept.version() == 0:
                     raise ValueError(
                         f"path of restore must be a file written by backup, got {source}, which has no tables"
                     )
                 kept.migrate()
-            with transaction(store), transaction(kept, write=False):
+            with store.transaction(PATIENCE_S), kept.transaction(PATIENCE_S, write=False):
                 store.migrate()
                 if not replace and store.execute("SELECT 1 FROM topic_sets LIMIT 1"):
                     raise ValueError(f"store {store.url} must be empty, or --replace given: it is in use")
@@ -131,7 +130,7 @@ def export_learned(store: SqlStore, path: str | Path, progress: Progress = lambd
     count = 0
     with atomic_path(target) as part:
         part.touch(mode=0o600, exist_ok=False)
-        with transaction(store, write=False), open(part, "w", encoding="utf-8") as file:
+        with store.transaction(PATIENCE_S, write=False), open(part, "w", encoding="utf-8") as file:
             if store.version() == 0:
                 raise ValueError(f"store {store.url} is empty: there is nothing to export")
             topics = Topics(store.topic_sets())
@@ -167,7 +166,7 @@ def import_learned(
     """
     source = Path(path)
     head, _ = _checked(source)
-    with transaction(store):
+    with store.transaction(PATIENCE_S):
         store.migrate()
         sets, known = store.topic_sets(), store.learners()
         if not sets:
@@ -194,7 +193,7 @@ def import_learned(
         for line in page:
             M, B = moved(np.array(line["M"]), np.array(line["B"]), at, topics.d)
             written[line["user"], line["learner"]] = Statistics(topics.now, line["updates"], 1, pack(M, B))
-        with transaction(store):
+        with store.transaction(PATIENCE_S):
             store.unlearn(written)
             held = store.hold(sorted(written), blank)
             store.unlearn(written)  # again: what was learned until it was held
@@ -225,7 +224,7 @@ def _checked(path: Path, store: SqlStore | None = None) -> tuple[dict[str, Any],
     there = 0
     for page in _lines(path, head, PAGE):
         if store is not None:
-            with transaction(store, write=False):
+            with store.transaction(PATIENCE_S, write=False):
                 held = store.statistics([(line["user"], line["learner"]) for line in page])
             there += sum(kept.sequence > 0 for kept in held.values())
     return head, there
@@ -259,15 +258,3 @@ def _line(line: Any, head: dict[str, Any], d: int) -> dict[str, Any]:
     if (M != M.T).any() or np.linalg.eigvalsh(M)[0] < 1.0 - 1e-9 * abs(M).max():
         raise ValueError("M must be symmetric, the identity and more")
     return dict(line)
-
-
-@contextmanager
-def transaction(store: SqlStore, *, write: bool = True) -> Iterator[None]:
-    """A transaction that is committed, or rolled back at an error; waits for its turn."""
-    store.begin_in_turn(PATIENCE_S, write=write)
-    try:
-        yield
-        store.commit()
-    except BaseException:
-        store.rollback()
-        raise

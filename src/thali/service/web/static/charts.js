@@ -73,14 +73,14 @@ function stretch(rect, from, to) {
   rect.style.width = `${Math.max(0, to - from)}px`;
 }
 
-/** An index as a bar, against the largest of the list: belief, curiosity, and what a belief below 0 takes from it. */
+/** An index as a bar, against the largest of the list: belief, exploration, and what a belief below 0 takes from it. */
 export function indexBar(belief, exploration, largest) {
   const at = (value) => (largest > 0 ? (100 * value) / largest : 0);
   const known = Math.max(0, belief);
   const lost = Math.min(exploration, Math.max(0, -belief));
   return svg("svg", { class: "index", viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("rect", { class: "belief", width: at(known), height: 6 }),
-    svg("rect", { class: "curiosity", x: at(known), width: at(exploration - lost), height: 6 }),
+    svg("rect", { class: "exploration", x: at(known), width: at(exploration - lost), height: 6 }),
     svg("rect", { class: "lost", x: at(known + exploration - lost), width: at(lost), height: 6 }));
 }
 

@@ -1,4 +1,4 @@
-// A list and why each item is in it: what it adds, how much is belief and how much is curiosity.
+// A list and why each item is in it: what it adds, how much is belief and how much is exploration.
 
 import { indexBar } from "./charts.js";
 import { el, listed, number } from "./dom.js";
@@ -20,13 +20,13 @@ export function covered(items, { diverse, coverage }, before = items.length) {
   return shares;
 }
 
-/** How much of an item's index is curiosity, in words. */
+/** How much of an item's index is exploration, in words. */
 function motive(belief, exploration) {
   const all = Math.abs(belief) + exploration;
   if (all === 0) return "nothing known";
   const share = exploration / all;
-  if (share > 0.8) return "curiosity";
-  if (share > 0.5) return "mostly curiosity";
+  if (share > 0.8) return "exploration";
+  if (share > 0.5) return "mostly exploration";
   return share > 0.2 ? "mostly belief" : "belief";
 }
 
@@ -47,7 +47,7 @@ function reason(item, above, { diverse }) {
   const had = Object.keys(item.gains).filter((topic) => above[topic] > 1 / 3);
   const parts = [has.length ? `${diverse ? "Adds" : "Has"} ${listed(has)}.` : "Adds no topic."];
   if (had.length) parts.push(`Partly covered above: ${listed(had)}.`);
-  return `${parts.join(" ")} Belief ${number(item.belief)}, curiosity ${number(item.exploration)}.`;
+  return `${parts.join(" ")} Belief ${number(item.belief)}, exploration ${number(item.exploration)}.`;
 }
 
 /**

@@ -72,7 +72,7 @@ export function play(place, service) {
     controls.replaceChildren(
       field("Policy", select(names, me.learner, change((value) => ({ learner: value, alpha: null })), { name: "policy" })),
       field("Items in a list, K", select(sizes(service, me.K), me.K, change((value) => ({ K: Number(value) })), { name: "K" })),
-      field("Curiosity, α", select(alphas.map((alpha) => [alpha, told(alpha)]), me.alpha ?? own, change((value) => ({ alpha: Number(value) })), { name: "alpha" })),
+      field("Exploration, α", select(alphas.map((alpha) => [alpha, told(alpha)]), me.alpha ?? own, change((value) => ({ alpha: Number(value) })), { name: "alpha" })),
       el("label", { class: "check keys" }, shortcuts, el("span", {}, "Keys ", el("kbd", {}, "1"), "…, ", el("kbd", {}, "N"), " and ", el("kbd", {}, "U"))),
     );
     if (focused) controls.querySelector(`[name="${focused}"]`)?.focus();
@@ -285,7 +285,7 @@ export function play(place, service) {
       el("section", {}, list, el("div", { class: "row answers" }, none, back, again), error, score, path),
       el("section", { class: "card", "aria-label": "What is learned" }, taste.element,
         el("p", { class: "note" }, el("i", { class: "sample band" }), "not known yet (the interval in which the taste may lie) ", el("i", { class: "sample taste-bar" }), "learned taste"),
-        el("p", { class: "note" }, "In the list: ", el("i", { class: "sample belief" }), "belief (you are thought to like it) ", el("i", { class: "sample curiosity" }), "curiosity (not known yet). Topics fade where the items above have them already; bold in the table are those of your last click."),
+        el("p", { class: "note" }, "In the list: ", el("i", { class: "sample belief" }), "belief (you are thought to like it) ", el("i", { class: "sample exploration" }), "exploration (not known yet). Topics fade where the items above have them already; bold in the table are those of your last click."),
         controls,
         el("p", { class: "note" }, "You are ", name, ". Each policy learns from its own lists only."))),
   );

@@ -1,25 +1,21 @@
-"""Counters of what was shown and answered, and what they say: click rate, diversity, calibration."""
+"""Counters of lists shown and answered, and what follows from them: click rate, diversity, calibration."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from thali.policies.linear.policy import LinearPolicy
-from thali.policies.linear.state import LinearState
-from thali.service.recommender.answers import Bin, HourStats, LearnerStats, Rate, Statistics, TopicTaste
+from thali_client.types import Bin, HourStats, LearnerStats, Rate, Stats
 
 if TYPE_CHECKING:
-    from thali.service.recommender.core import Recommender
+    from thali.service.recommender.recommender import Recommender
 
 HOUR_S = 3600
-#: Into so many intervals the click probabilities believed are divided.
+#: How many intervals the predicted click probabilities are divided into.
 BINS = 10
-#: The hour of what is counted over all time: users with statistics.
+#: The hour under which totals are counted that have no hour: users with statistics.
 ALWAYS = 0
 # The 97.5% point of the normal distribution.
 Z = 1.959963984540054
@@ -46,17 +42,7 @@ def wilson(hits: float, total: float) -> Rate:
     return Rate(p, max(0.0, middle - half), min(1.0, middle + half))
 
 
-def taste(policy: LinearPolicy, state: LinearState, topics: Sequence[Any]) -> list[TopicTaste]:
-    """The learned preference for each topic, with the interval of the learner's optimism."""
-    estimate = policy.estimate(state)[0]
-    half = policy.optimism(state)[0] * np.sqrt(np.maximum(0.0, np.diagonal(state.inverse[0])))
-    return [
-        TopicTaste(topic, at, at - by, at + by)
-        for topic, at, by in zip(topics, estimate.tolist(), half.tolist(), strict=True)
-    ]
-
-
-def statistics(home: Recommender, counters: Iterable[tuple[int, str, str, float]], first: int) -> Statistics:
+def stats(recommender: Recommender, counters: Iterable[tuple[int, str, str, float]], first: int) -> Stats:
     """What the counters say from an hour on."""
     totals: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     users: dict[str, float] = defaultdict(float)
@@ -68,9 +54,9 @@ def statistics(home: Recommender, counters: Iterable[tuple[int, str, str, float]
             totals[whose][what] += value
             hourly[at, whose][what] += value
     learners = {}
-    for name, learner in home.learners.items():
+    for name, learner in recommender.learners.items():
         policy, counted = learner.policy, totals[name]
-        shown, told, hits = (round(counted[what]) for what in ("impressions", "answered", "clicked"))
+        shown, answers, hits = (round(counted[what]) for what in ("impressions", "answered", "clicked"))
         learners[name] = LearnerStats(
             policy=type(policy).__name__,
             K=policy.K,
@@ -79,20 +65,20 @@ def statistics(home: Recommender, counters: Iterable[tuple[int, str, str, float]
             share=learner.share,
             users=round(users[name]),
             impressions=shown,
-            answered=told,
+            answered=answers,
             clicked=hits,
-            click_rate=wilson(hits, told) if told > 0 else None,
+            click_rate=wilson(hits, answers) if answers > 0 else None,
             diversity=_mean(counted["diversity"], shown),
             exploration_share=_mean(counted["exploration"], shown),
             calibration=_calibration(counted),
         )
-    return Statistics(
+    return Stats(
         since=float(first * HOUR_S),
-        items=len(home.catalog),
-        topics=home.catalog.d,
+        items=len(recommender.catalog),
+        topics=recommender.catalog.d,
         learners=learners,
         hours=[_hour(at, learner, counted) for (at, learner), counted in sorted(hourly.items())],
-        store=home.store.url,
+        store=recommender.store.url,
     )
 
 
@@ -116,8 +102,8 @@ def _hour(at: int, learner: str, counted: dict[str, float]) -> HourStats:
 def _calibration(counted: dict[str, float]) -> list[Bin]:
     bins = []
     for at in range(BINS):
-        told = round(counted[f"bin{at}_answered"])
-        if told > 0:
-            predicted, hits = counted[f"bin{at}_predicted"] / told, round(counted[f"bin{at}_clicked"])
-            bins.append(Bin(at / BINS, (at + 1) / BINS, told, predicted, wilson(hits, told)))
+        answers = round(counted[f"bin{at}_answered"])
+        if answers > 0:
+            predicted, hits = counted[f"bin{at}_predicted"] / answers, round(counted[f"bin{at}_clicked"])
+            bins.append(Bin(at / BINS, (at + 1) / BINS, answers, predicted, wilson(hits, answers)))
     return bins

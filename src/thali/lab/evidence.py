@@ -17,9 +17,9 @@ import numpy as np
 
 from thali import theory
 from thali.catalog.catalog import Catalog
+from thali.lab.intervals import UNKNOWN, Estimate, growth, mean, ratio, share
 from thali.lab.results import Curve, Results, cell
 from thali.lab.settings import EXPERIMENTS
-from thali.lab.statistics import UNKNOWN, Estimate, growth, mean, ratio, share
 from thali.people import DiverseCascade, LinearSubmodular
 from thali.tools.types import Floats
 

@@ -1,0 +1,81 @@
+"""Users: what is known of them, their history, and forgetting them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from thali.policies.linear.policy import LinearPolicy
+from thali.service.recommender import counters
+from thali.service.recommender.handlers.lists import describe
+from thali.service.recommender.operations import ForgetUser, GetHistory, GetStatistics, GetUser, Unknown, checked
+from thali.service.recommender.tastes import Taste
+from thali.tools import checks
+from thali_client.types import Forgotten, Impression, LearnerStatistics, LearnerTaste, User
+
+if TYPE_CHECKING:
+    from thali.service.recommender.transaction import Transaction
+
+
+def get_user(transaction: Transaction, asked: GetUser) -> User:
+    """What is known of a user."""
+    recommender = transaction.recommender
+    user = recommender.user_name(asked.user)
+    assigned = recommender.learners.assigned(user).name
+    topics = recommender.catalog.topics
+    learners = {
+        name: LearnerTaste(taste.updates, name == assigned, taste.by_topic(policy, topics))
+        for name, policy, taste in _tastes(transaction, user)
+    }
+    counts = transaction.store.counts_of_user(user)
+    if not learners and not counts:
+        raise Unknown(f"user {user!r} is not known")
+    shown, answered, clicked = (sum(counted[at] for counted in counts.values()) for at in range(3))
+    return User(user, shown, answered, clicked, learners)
+
+
+def _tastes(transaction: Transaction, user: str) -> list[tuple[str, LinearPolicy, Taste]]:
+    """Learner, policy and taste, where something was learned."""
+    recommender = transaction.recommender
+    return [
+        (name, recommender.learning(name).policy, recommender.blank_taste(name).read(row, transaction.topics))
+        for name, row in transaction.store.of_user(user).items()
+        if row.sequence
+    ]
+
+
+def get_statistics(transaction: Transaction, asked: GetStatistics) -> dict[str, LearnerStatistics]:
+    """M and B of a user, by learner."""
+    recommender = transaction.recommender
+    return {
+        name: LearnerStatistics(
+            updates=taste.updates,
+            topics=list(recommender.catalog.topics),
+            M=taste.state.M[0].tolist(),
+            B=taste.state.B[0].tolist(),
+            estimate=policy.estimate(taste.state)[0].tolist(),
+        )
+        for name, policy, taste in _tastes(transaction, recommender.user_name(asked.user))
+    }
+
+
+def get_history(transaction: Transaction, asked: GetHistory) -> list[Impression]:
+    """A page of a user's impressions."""
+    user = transaction.recommender.user_name(asked.user)
+    limit = checked("limit", checks.integer, asked.limit, low=1, high=1000)
+    return [describe(transaction, shown) for shown in transaction.store.history(user, asked.before, limit)]
+
+
+def forget_user(transaction: Transaction, asked: ForgetUser) -> Forgotten:
+    """Remove everything about a user."""
+    user = transaction.recommender.user_name(asked.user)
+    transaction.write()
+    impressions, learned = transaction.store.forget(user)
+    if not impressions and not any(sequence for _, sequence in learned.values()):
+        raise Unknown(f"user {user!r} is not known")
+    transaction.forgotten.add(user)
+    for learner, (_, sequence) in learned.items():
+        if sequence:
+            transaction.writes.count(counters.ALWAYS, learner, users=-1.0)
+    for key in [key for key in transaction.tastes if key[0] == user]:
+        del transaction.tastes[key]
+    return Forgotten(user, impressions, sum(updates for updates, _ in learned.values()))
