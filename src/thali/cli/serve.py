@@ -88,7 +88,7 @@ def run(settings: Settings, host: str, port: int, workers: int, told: str) -> No
     import uvicorn
 
     from thali.service.http.app import create_app, make_recommender
-    from thali.service.http.measures import SEVERAL
+    from thali.service.http.metrics import MULTIPROCESS_DIR
 
     recommender = make_recommender(settings)  # here, so that what is wrong is a sentence
     options: dict[str, Any] = {
@@ -109,8 +109,8 @@ def run(settings: Settings, host: str, port: int, workers: int, told: str) -> No
         return
     recommender.close()
     settings.hand_on()
-    with tempfile.TemporaryDirectory(prefix="thali-measures-") as folder:
-        os.environ[SEVERAL] = folder  # the processes count together
+    with tempfile.TemporaryDirectory(prefix="thali-metrics-") as folder:
+        os.environ[MULTIPROCESS_DIR] = folder  # the processes count together
         uvicorn.run("thali.service.http.app:handed_on", factory=True, lifespan="on", workers=workers, **options)
 
 

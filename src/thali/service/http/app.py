@@ -16,10 +16,12 @@ from fastapi.responses import Response
 from thali.catalog.file import load_catalog
 from thali.policies import POLICIES, LinearPolicy
 from thali.service.http import routes
-from thali.service.http.answering import SAID, fail
+from thali.service.http.asgi import App
 from thali.service.http.batcher import Batcher, Busy
-from thali.service.http.gate import App, Gate
-from thali.service.http.measures import Log, Measures
+from thali.service.http.gate import Gate
+from thali.service.http.log import Log
+from thali.service.http.metrics import Metrics
+from thali.service.http.responses import EXPECTED_ERRORS, error_response
 from thali.service.http.settings import Settings
 from thali.service.http.simulations import Simulations
 from thali.service.recommender import Recommender
@@ -76,7 +78,7 @@ def make_recommender(settings: Settings) -> Recommender:
 
 def create_app(settings: Settings, make: Callable[[Settings], Recommender] = make_recommender) -> App:
     """The ASGI application of a service; opens its store when it is started."""
-    measures, log = Measures(), Log()
+    metrics, log = Metrics(), Log()
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
@@ -85,14 +87,14 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         gc.freeze()  # what is there now stays: else the collector looks through all of it again and again, for 90 ms
 
         def done(operations: int, seconds: float) -> None:
-            measures.batch.observe(seconds)
-            measures.batched.inc(operations)
-            measures.kept.set(len(recommender.tastes))
-            measures.items.set(len(recommender.catalog))
+            metrics.transactions.observe(seconds)
+            metrics.operations.inc(operations)
+            metrics.tastes.set(len(recommender.tastes))
+            metrics.items.set(len(recommender.catalog))
 
-        recommender.on_counts = measures.count
+        recommender.on_counts = metrics.count
         batcher = Batcher(recommender, settings.limits.waiting, done)
-        app.state.service = routes.Service(settings, recommender, batcher, Simulations(), measures, gate, time())
+        app.state.service = routes.Service(settings, recommender, batcher, Simulations(), metrics, gate, time())
         gate.quick = routes.quick(app.state.service)
         chores = [asyncio.create_task(_tidy(batcher, log))]
         if isinstance(recommender.store, SqliteStore):
@@ -124,11 +126,14 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
 
     async def said(request: Request, error: Exception) -> Response:
         gate.note(error, request.state.request_id)
-        return fail(request, error)
+        return error_response(error, request.state.request_id)
 
-    for kind in (*SAID, Exception):  # the last for mistakes of ours; the gate hears of them too, and tells the log
+    for kind in (
+        *EXPECTED_ERRORS,
+        Exception,
+    ):  # Exception: our own mistakes
         app.add_exception_handler(kind, said)
-    gate = Gate(app, settings, measures, log)
+    gate = Gate(app, settings, metrics, log)
     return gate
 
 

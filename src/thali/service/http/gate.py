@@ -15,16 +15,14 @@ from urllib.parse import unquote_to_bytes
 
 from fastapi import HTTPException
 
-from thali.service.http.answering import SAID, Problem, problem, problem_body
-from thali.service.http.measures import Log, Measures
+from thali.service.http.asgi import App, Receive, Scope, Send, send_json
+from thali.service.http.log import Log
+from thali.service.http.metrics import Metrics
+from thali.service.http.responses import EXPECTED_ERRORS, Problem, problem_of, send_problem
 from thali.service.http.settings import ROLES, Settings
 from thali.service.http.slowest import Slowest
 from thali.service.stores import StoreError
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 #: Answers the body of a request from someone of this role.
 Quick = Callable[[str, bytes], Awaitable[bytes]]
 
@@ -52,8 +50,8 @@ class TooLarge(HTTPException):
 class Gate:
     """An ASGI application around another."""
 
-    def __init__(self, app: App, settings: Settings, measures: Measures, log: Log) -> None:
-        self.app, self.settings, self.measures, self.log = app, settings, measures, log
+    def __init__(self, app: App, settings: Settings, metrics: Metrics, log: Log) -> None:
+        self.app, self.settings, self.metrics, self.log = app, settings, metrics, log
         self._keys = [(role, sha256(key.encode()).digest()) for role, key in settings.keys]
         #: By method and path; set when the service has started.
         self.quick: dict[tuple[str, str], Quick] = {}
@@ -85,23 +83,23 @@ class Gate:
         try:
             refusal = self._refusal(scope, headers)
             if refusal is not None:
-                await _say(answer, request_id.decode(), refusal)
+                await send_problem(scope, answer, refusal)
             elif (quick := self.quick.get((scope["method"], scope["path"]))) is not None:
                 quick_path = scope["path"]
                 await self._quick(quick, scope, self._limited(receive), answer)
             else:
                 await self.app(scope, self._limited(receive), answer)
         except TooLarge as error:
-            await _say(answer, request_id.decode(), problem(error))
+            await send_problem(scope, answer, problem_of(error))
         except Exception as error:  # a mistake of ours
             if status == 0:  # else the framework has answered, and what went wrong is in the log
                 self.note(error, request_id.decode())
-                await _say(answer, request_id.decode(), problem(error))
+                await send_problem(scope, answer, problem_of(error))
         finally:
             seconds = perf_counter() - begin
             path = scope["path"][:LOGGED]
             route = quick_path or getattr(scope.get("route"), "path", "none")
-            self.measures.requests.labels(route, str(status)).observe(seconds)
+            self.metrics.requests.labels(route, str(status)).observe(seconds)
             self.slowest.add(seconds, scope["state"]["request_id"], scope["method"], route, status)
             if self.settings.log_requests:
                 self.log(
@@ -123,18 +121,18 @@ class Gate:
             body, more = body + message.get("body", b""), message.get("more_body", False)
         try:
             told = await handle(scope["state"]["role"], body)
-        except SAID as error:
+        except EXPECTED_ERRORS as error:
             self.note(error, scope["state"]["request_id"])
-            await _say(send, scope["state"]["request_id"], problem(error))
+            await send_problem(scope, send, problem_of(error))
         else:
-            await _send(send, 200, told)
+            await send_json(send, 200, told)
 
     def note(self, error: Exception, request_id: str) -> None:
         """Log an error of the store, and count it; and a mistake of ours, of which the caller hears nothing more."""
         if isinstance(error, StoreError):
-            self.measures.store_errors.inc()
+            self.metrics.store_errors.inc()
             self.log("store-error", request_id=request_id, error=str(error))
-        elif not isinstance(error, SAID):
+        elif not isinstance(error, EXPECTED_ERRORS):
             self.log("error", request_id=request_id, error="".join(format_exception(error))[-4000:])
 
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> Problem | None:
@@ -205,14 +203,3 @@ def _host(header: bytes) -> bytes:
     if name.startswith(b"["):
         return name[1:].partition(b"]")[0]
     return name.rpartition(b":")[0] if b":" in name else name
-
-
-async def _say(send: Send, request_id: str, told: Problem) -> None:
-    await _send(send, told.status, problem_body(told, request_id), told.headers)
-
-
-async def _send(send: Send, status: int, body: bytes, more: dict[str, str] | None = None) -> None:
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    headers += [(name.lower().encode(), value.encode()) for name, value in (more or {}).items()]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

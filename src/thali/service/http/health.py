@@ -65,8 +65,8 @@ async def examine(service: Service, request_id: str) -> Health:
     """The process and its store now; an error of the store is a part of it. Cost: two transactions."""
     waiting = service.batcher.waiting
     store = await _store(service, request_id)
-    own = service.measures.own
-    transactions = int(own("thali_transaction_seconds_count"))
+    value = service.metrics.value
+    transactions = int(value("thali_transaction_seconds_count"))
     return Health(
         process=service.gate.process,
         started_at=service.started_at,
@@ -74,8 +74,8 @@ async def examine(service: Service, request_id: str) -> Health:
         waiting=waiting,
         most_waiting=service.settings.limits.waiting,
         transactions=transactions,
-        transaction_seconds=own("thali_transaction_seconds_sum") / transactions if transactions else None,
-        store_errors=int(own("thali_store_errors_total")),
+        transaction_seconds=value("thali_transaction_seconds_sum") / transactions if transactions else None,
+        store_errors=int(value("thali_store_errors_total")),
         tastes_in_memory=len(service.recommender.tastes),
         slowest=service.gate.slowest.told(),
     )

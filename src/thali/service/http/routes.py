@@ -15,14 +15,14 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 
 from thali.service.http.about import About, describe
-from thali.service.http.answering import answer, encode
 from thali.service.http.batcher import Batcher
 from thali.service.http.bodies import FeedbackBodies, FeedbackBody, Id, ItemBody, RecommendBody, SimulationBody
 from thali.service.http.gate import Gate, Quick
 from thali.service.http.health import Health, examine, try_store
-from thali.service.http.measures import Measures
+from thali.service.http.metrics import Metrics
+from thali.service.http.responses import encode, json_response
 from thali.service.http.settings import ROLES, Settings
-from thali.service.http.simulated import Simulated
+from thali.service.http.simulation_worker import Simulated
 from thali.service.http.simulations import Simulations
 from thali.service.recommender import Conflict, Recommender, Refused, Unknown, answers
 from thali.service.recommender.core import AFTER_ALL
@@ -59,7 +59,7 @@ class Service:
     recommender: Recommender
     batcher: Batcher
     simulations: Simulations
-    measures: Measures
+    metrics: Metrics
     gate: Gate
     started_at: float
 
@@ -147,7 +147,7 @@ def _told(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
 @router.post("/v1/recommend", responses=_told(answers.Shown), tags=["lists"])
 async def recommend(request: Request, body: RecommendBody) -> Response:
     """A list for a user. It is durable as an impression, under whose id feedback is given."""
-    return answer(await _recommend(_may(request, "write"), body))
+    return json_response(await _recommend(_may(request, "write"), body))
 
 
 async def _recommend(service: Service, body: RecommendBody) -> answers.Shown:
@@ -163,7 +163,7 @@ async def feedback(request: Request, body: FeedbackBodies) -> Response:
     Sent again: the same answer, and nothing is learned twice. Different from what was recorded: 409. Unknown, expired
     or of a forgotten user: 404. A batch answers 200 with the status of each.
     """
-    return answer(await _feedback(_may(request, "write"), body))
+    return json_response(await _feedback(_may(request, "write"), body))
 
 
 async def _feedback(service: Service, body: FeedbackBody | list[FeedbackBody]) -> Any:
@@ -216,25 +216,25 @@ def _result(impression: str, outcome: Any) -> Result:
 @router.get("/v1/impressions/{impression}", responses=_told(answers.Seen, 404), tags=["lists"])
 async def impression(request: Request, impression: Impression) -> Response:
     """A list as it was shown, and the answer to it."""
-    return answer(await _may(request, "read").batcher.one(Look(id_bytes(impression))))
+    return json_response(await _may(request, "read").batcher.one(Look(id_bytes(impression))))
 
 
 @router.delete("/v1/impressions/{impression}/feedback", responses=_told(answers.Answer, 404), tags=["lists"])
 async def undo(request: Request, impression: Impression) -> Response:
     """Take feedback back: the statistics are as if it had never come. Without feedback, nothing happens."""
-    return answer(await _may(request, "write").batcher.one(Undo(id_bytes(impression))))
+    return json_response(await _may(request, "write").batcher.one(Undo(id_bytes(impression))))
 
 
 @router.get("/v1/users/{user}", responses=_told(answers.User, 404), tags=["users"])
 async def user(request: Request, user: User) -> Response:
     """What is known of a user: the learned taste with intervals, and counts."""
-    return answer(await _may(request, "read").batcher.one(LookUser(user)))
+    return json_response(await _may(request, "read").batcher.one(LookUser(user)))
 
 
 @router.delete("/v1/users/{user}", responses=_told(answers.Forgotten, 404), tags=["users"])
 async def forget(request: Request, user: User) -> Response:
     """Forget a user wholly: what was learned, and every impression."""
-    return answer(await _may(request, "admin").batcher.one(Forget(user)))
+    return json_response(await _may(request, "admin").batcher.one(Forget(user)))
 
 
 @router.get("/v1/users/{user}/impressions", responses=_told(HistoryPage, 404), tags=["users"])
@@ -247,7 +247,7 @@ async def history(
     """A user's impressions, the latest first."""
     service = _may(request, "read")
     page = await service.batcher.one(History(user, AFTER_ALL if before is None else id_bytes(before, "before"), limit))
-    return answer(HistoryPage(page, page[-1].impression if len(page) == limit else None))
+    return json_response(HistoryPage(page, page[-1].impression if len(page) == limit else None))
 
 
 @router.get("/v1/users/{user}/export", responses=_told(Export, 404), tags=["users"])
@@ -284,40 +284,40 @@ async def items(
     """Items of the catalog and their weights."""
     service, asked = _may(request, "read"), LookItems(offset, limit, contains)
     if not contains:
-        return answer(await service.batcher.one(asked))
+        return json_response(await service.batcher.one(asked))
     await service.batcher.perform(())  # see what others have put; then look through all names beside other requests
-    return answer(await asyncio.to_thread(find_items, service.recommender, asked))
+    return json_response(await asyncio.to_thread(find_items, service.recommender, asked))
 
 
 @router.get("/v1/items/{item:path}", responses=_told(answers.Item, 404), tags=["items"])
 async def item(request: Request, item: Item) -> Response:
     """An item and its weights."""
-    return answer(await _may(request, "read").batcher.one(LookItem(item)))
+    return json_response(await _may(request, "read").batcher.one(LookItem(item)))
 
 
 @router.put("/v1/items/{item:path}", responses=_told(answers.Item), tags=["items"])
 async def put_item(request: Request, item: Item, body: ItemBody) -> Response:
     """Add an item, or change its weights: every process shows it from its next list on, and nothing is learned anew."""
     weights: dict[Any, float] = dict(body.weights)
-    return answer(await _may(request, "admin").batcher.one(PutItem(item, weights)))
+    return json_response(await _may(request, "admin").batcher.one(PutItem(item, weights)))
 
 
 @router.delete("/v1/items/{item:path}", responses=_told(answers.Item, 404), tags=["items"])
 async def remove_item(request: Request, item: Item) -> Response:
     """Show an item no more. What was learned from it stays."""
-    return answer(await _may(request, "admin").batcher.one(RemoveItem(item)))
+    return json_response(await _may(request, "admin").batcher.one(RemoveItem(item)))
 
 
 @router.get("/v1/topics", responses=_told(Topics), tags=["items"])
 async def topics(request: Request) -> Response:
     """The topics of the catalog."""
-    return answer(Topics(list(map(str, _may(request, "read").recommender.catalog.topics))))
+    return json_response(Topics(list(map(str, _may(request, "read").recommender.catalog.topics))))
 
 
 @router.get("/v1/stats", responses=_told(answers.Statistics), tags=["service"])
 async def stats(request: Request, hours: Annotated[int, Query(ge=1, le=24 * 366)] = 24) -> Response:
     """How the learners do: impressions, click rate with intervals, diversity, exploration, calibration."""
-    return answer(await _may(request, "read").batcher.one(Stats(hours)))
+    return json_response(await _may(request, "read").batcher.one(Stats(hours)))
 
 
 @router.post("/v1/simulations", responses=_told(Simulated), tags=["service"])
@@ -326,7 +326,7 @@ async def simulations(request: Request, body: SimulationBody) -> Response:
     service = _may(request, "write")
     home = service.recommender
     K = body.K or next(iter(home.learners.values())).policy.K
-    return answer(await service.simulations.run(home.catalog, body, K, service.settings.limits))
+    return json_response(await service.simulations.run(home.catalog, body, K, service.settings.limits))
 
 
 @router.get("/v1/about", responses=_told(About), tags=["service"])
@@ -336,7 +336,7 @@ async def about(request: Request) -> Response:
     Open to all; but without a key, where there are keys, it says only so.
     """
     service: Service = request.app.state.service
-    return answer(describe(service.settings, service.recommender, request.scope["state"]["role"]))
+    return json_response(describe(service.settings, service.recommender, request.scope["state"]["role"]))
 
 
 @router.get("/v1/health", responses=_told(Health), tags=["service"])
@@ -345,19 +345,19 @@ async def health(request: Request) -> Response:
 
     Of the process that answers, where there are several workers: see its id in process.
     """
-    return answer(await examine(_may(request, "admin"), request.state.request_id))
+    return json_response(await examine(_may(request, "admin"), request.state.request_id))
 
 
 @router.get("/metrics", tags=["service"], responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
     """For Prometheus."""
-    return Response(_may(request, "read").measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(_may(request, "read").metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @router.get("/healthz", responses={200: {"model": Status}}, tags=["service"])
 async def healthz() -> Response:
     """Whether the process answers."""
-    return answer(Status("ok"))
+    return json_response(Status("ok"))
 
 
 @router.get("/readyz", responses={200: {"model": Status}, 503: {"model": Error}}, tags=["service"])
@@ -365,4 +365,4 @@ async def readyz(request: Request) -> Response:
     """Whether the store can be used."""
     service: Service = request.app.state.service
     await try_store(service.batcher)
-    return answer(Status("ok"))
+    return json_response(Status("ok"))

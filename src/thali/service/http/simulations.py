@@ -13,7 +13,7 @@ from thali.policies import POLICIES
 from thali.service.http.batcher import Busy
 from thali.service.http.bodies import SimulationBody
 from thali.service.http.settings import Limits
-from thali.service.http.simulated import Simulated, Work, run
+from thali.service.http.simulation_worker import Simulated, Work, run
 from thali.service.recommender.operations import Refused, checked
 from thali.tools import checks
 from thali.tools.processes import end

@@ -1,4 +1,7 @@
-"""What a simulation does, in a process of its own, and what it answers. Imports little: the first one waits for it."""
+"""Runs a simulation, in a process of its own.
+
+Keep the imports few: the process is spawned at the first simulation, and that request waits while it imports this file.
+"""
 
 from __future__ import annotations
 
