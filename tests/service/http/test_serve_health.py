@@ -175,13 +175,13 @@ def test_the_slowest_are_bounded_ordered_and_forgotten():
             slowest.add(each, f"id{each}", "GET", "/v1/users/{user}", 200)
 
     def told():
-        return [round(one.ms / 1000) for one in slowest.told()]
+        return [round(one.ms / 1000) for one in slowest.all()]
 
     begin = clock()
     add(*range(50), *range(60, 30, -1), 60)
     assert told() == sorted([*range(50), *range(60, 30, -1), 60], reverse=True)[:MOST]
     assert len(told()) == MOST
-    assert asdict(slowest.told()[0]) == {
+    assert asdict(slowest.all()[0]) == {
         "at": begin, "request_id": "id60", "method": "GET", "route": "/v1/users/{user}", "status": 200, "ms": 60_000.0,
     }  # fmt: skip
     clock.tick(GENERATION_S)
