@@ -52,11 +52,11 @@ class About:
     limits: Limits | None = None
 
 
-def describe(settings: Settings, home: Recommender, role: str | None) -> About:
-    """As much as is for a caller of this role, from memory."""
+def describe(settings: Settings, recommender: Recommender, role: str | None) -> About:
+    """Describe the service to a caller with this role, from memory."""
     if role is None:
         return About(keys=True, role=None)
-    catalog = home.catalog
+    catalog = recommender.catalog
     return About(
         keys=bool(settings.keys),
         role=role,
@@ -64,7 +64,7 @@ def describe(settings: Settings, home: Recommender, role: str | None) -> About:
         items=len(catalog),
         topics=list(map(str, catalog.topics)),
         coverage=catalog.coverage if catalog.custom is None else type(catalog.custom).__name__,
-        learners=[_learner(learner) for learner in home.learners.values()],
+        learners=[_learner(learner) for learner in recommender.learners.values()],
         policies=list(LEARNING),
         limits=settings.limits,
     )
