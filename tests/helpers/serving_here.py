@@ -20,7 +20,7 @@ import uvicorn
 
 import thali
 from thali.service.http.app import create_app
-from thali.service.http.gate import Gate
+from thali.service.http.middleware import Stack
 from thali.service.http.settings import LearnerSetting, Settings
 
 TOPICS = ("action", "comedy", "drama", "music")
@@ -52,7 +52,7 @@ class Reply(NamedTuple):
 class Serving:
     """A service that runs."""
 
-    app: Gate
+    app: Stack
     catalog: thali.Catalog
     settings: Settings
     port: int

@@ -88,7 +88,7 @@ def run(settings: Settings, host: str, port: int, workers: int, told: str) -> No
     import uvicorn
 
     from thali.service.http.app import create_app, make_recommender
-    from thali.service.http.measures import SEVERAL
+    from thali.service.http.metrics import MULTIPROCESS_DIR
 
     recommender = make_recommender(settings)  # here, so that what is wrong is a sentence
     options: dict[str, Any] = {
@@ -108,10 +108,16 @@ def run(settings: Settings, host: str, port: int, workers: int, told: str) -> No
         uvicorn.run(create_app(settings, lambda _: recommender), lifespan="on", **options)
         return
     recommender.close()
-    settings.hand_on()
-    with tempfile.TemporaryDirectory(prefix="thali-measures-") as folder:
-        os.environ[SEVERAL] = folder  # the processes count together
-        uvicorn.run("thali.service.http.app:handed_on", factory=True, lifespan="on", workers=workers, **options)
+    settings.to_environment()
+    with tempfile.TemporaryDirectory(prefix="thali-metrics-") as folder:
+        os.environ[MULTIPROCESS_DIR] = folder  # the processes count together
+        uvicorn.run(
+            "thali.service.http.app:create_app_from_environment",
+            factory=True,
+            lifespan="on",
+            workers=workers,
+            **options,
+        )
 
 
 def address(host: str, port: int) -> str:

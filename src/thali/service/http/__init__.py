@@ -1,1 +1,1 @@
-"""The service: HTTP around a :class:`thali.Recommender`. Routes, keys, limits, logs; nothing is learned here."""
+"""HTTP around a :class:`thali.Recommender`: routes, keys, limits, logs. Nothing is learned here."""

@@ -2,61 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import thali
-from thali.service.http.settings import Limits, Settings
+from thali.service.http.settings import Settings
 from thali.service.http.simulations import LEARNING
 from thali.service.recommender import Recommender
 from thali.service.recommender.learners import Learner
+from thali_client.types import About, LearnerAbout
 
 
-@dataclass(frozen=True, slots=True)
-class LearnerAbout:
-    """A learner and its settings."""
-
-    name: str
-    policy: str
-    K: int
-    """Items in a list, where the request does not say."""
-    sigma: float
-    alpha: float
-    """The optimism of a user of whom nothing is known; by theory, that of others may differ."""
-    share: float
-    """Of the users."""
-    features: str
-    """"gains", what an item adds to those above it (diverse), or "items", what it has."""
-    examined: str
-    """Which positions are learned from: "first-click" (those up to it), "last-click" or "all"."""
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What the service is, and what the caller may do. Who has no key of it is told only that it has keys."""
-
-    keys: bool
-    """Whether the service has keys; without them all callers are admin."""
-    role: str | None
-    """Of the caller: "read", "write" or "admin"; null without a key of this service, and so is all that follows."""
-    version: str | None = None
-    """Of thali."""
-    items: int | None = None
-    """As of the last transaction of this process."""
-    topics: list[str] | None = None
-    """In the order of the catalog."""
-    coverage: str | None = None
-    """"probabilistic" or "max"; of a coverage of your own, the name of its class."""
-    learners: list[LearnerAbout] | None = None
-    policies: list[str] | None = None
-    """Those that can be simulated."""
-    limits: Limits | None = None
-
-
-def describe(settings: Settings, home: Recommender, role: str | None) -> About:
-    """As much as is for a caller of this role, from memory."""
+def describe(settings: Settings, recommender: Recommender, role: str | None) -> About:
+    """Describe the service to a caller with this role, from memory."""
     if role is None:
         return About(keys=True, role=None)
-    catalog = home.catalog
+    catalog = recommender.catalog
     return About(
         keys=bool(settings.keys),
         role=role,
@@ -64,7 +22,7 @@ def describe(settings: Settings, home: Recommender, role: str | None) -> About:
         items=len(catalog),
         topics=list(map(str, catalog.topics)),
         coverage=catalog.coverage if catalog.custom is None else type(catalog.custom).__name__,
-        learners=[_learner(learner) for learner in home.learners.values()],
+        learners=[_learner(learner) for learner in recommender.learners.values()],
         policies=list(LEARNING),
         limits=settings.limits,
     )

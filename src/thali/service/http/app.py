@@ -1,27 +1,32 @@
-"""The application: routes, and what lives as long as the service does."""
+"""The application: puts routes and middlewares together, starts and stops the service, and does its chores."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import time
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.responses import Response
 
 from thali.catalog.file import load_catalog
 from thali.policies import POLICIES, LinearPolicy
 from thali.service.http import routes
-from thali.service.http.answering import SAID, fail
 from thali.service.http.batcher import Batcher, Busy
-from thali.service.http.gate import App, Gate
-from thali.service.http.measures import Log, Measures
+from thali.service.http.log import Log
+from thali.service.http.metrics import Metrics
+from thali.service.http.middleware import Stack
+from thali.service.http.middleware.errors import add_error_handlers, error_reporter
+from thali.service.http.middleware.fast import FastRoute
 from thali.service.http.settings import Settings
 from thali.service.http.simulations import Simulations
+from thali.service.http.slowest import Slowest
+from thali.service.http.state import Service
 from thali.service.recommender import Recommender
 from thali.service.recommender.learners import servable
 from thali.service.recommender.operations import Prune, SetMeta, TimeOut
@@ -32,7 +37,7 @@ from thali.service.stores.sqlite import SqliteStore
 from thali.service.web import page, reference
 
 DEFAULT_K = 10
-# How often time-outs are given and old impressions removed, and up to how many at a time.
+# How often impressions time out and old ones are removed, and how many in one transaction.
 TIDY_S, TIDY_MANY = 5.0, 50
 DESCRIPTION = (
     "Diverse lists that learn from clicks. Ask for a list with /v1/recommend, show it, and send what was clicked to "
@@ -41,24 +46,24 @@ DESCRIPTION = (
 
 
 def make_recommender(settings: Settings) -> Recommender:
-    """The catalog, the learners and the store that the settings name."""
+    """A recommender with the catalog, the learners and the store that the settings name, ready for requests."""
     catalog = load_catalog(settings.catalog)
     policies: dict[str, LinearPolicy] = {}
     for learner in settings.learners:
         few = min(2, len(catalog))
         if learner.policy not in POLICIES or not servable(POLICIES[learner.policy](catalog, few)):
-            can = ", ".join(name for name, kind in POLICIES.items() if servable(kind(catalog, few)))
-            raise ValueError(f"policy of learner {learner.name!r} must be among {can}, got {learner.policy!r}")
+            allowed = ", ".join(name for name, kind in POLICIES.items() if servable(kind(catalog, few)))
+            raise ValueError(f"policy of learner {learner.name!r} must be among {allowed}, got {learner.policy!r}")
         if learner.name in policies:
             raise ValueError(f"learners must have different names, got {learner.name!r} twice")
         K = min(DEFAULT_K, len(catalog)) if learner.K is None else learner.K
         most = min(settings.limits.K, len(catalog))
         if most < K:
-            told = f"at most {settings.limits.K} and the {len(catalog)} items there are"
-            raise ValueError(f"K of learner {learner.name!r} must be {told}, got {K}")
+            rule = f"at most {settings.limits.K} and the {len(catalog)} items there are"
+            raise ValueError(f"K of learner {learner.name!r} must be {rule}, got {K}")
         given = {"sigma": learner.sigma, "alpha": learner.alpha}
-        made: Any = POLICIES[learner.policy](catalog, K, **{k: v for k, v in given.items() if v is not None})
-        policies[learner.name] = made
+        policy: Any = POLICIES[learner.policy](catalog, K, **{k: v for k, v in given.items() if v is not None})
+        policies[learner.name] = policy
     recommender = Recommender(
         policies,
         settings.store,
@@ -74,27 +79,40 @@ def make_recommender(settings: Settings) -> Recommender:
     return recommender
 
 
-def create_app(settings: Settings, make: Callable[[Settings], Recommender] = make_recommender) -> App:
-    """The ASGI application of a service; opens its store when it is started."""
-    measures, log = Measures(), Log()
+def create_app(settings: Settings, make: Callable[[Settings], Recommender] = make_recommender) -> Stack:
+    """The ASGI application of a service; make is called when it starts."""
+    metrics, slowest, log = Metrics(), Slowest(), Log()
+    report_error = error_reporter(metrics, log)
+    process = secrets.token_hex(6)
+    fast_routes: dict[tuple[str, str], FastRoute] = {}  # filled when the service starts
 
     @asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         recommender = make(settings)
         gc.collect()
-        gc.freeze()  # what is there now stays: else the collector looks through all of it again and again, for 90 ms
+        gc.freeze()  # all of this stays; without freezing, each full collection goes through it again, for 90 ms
 
-        def done(operations: int, seconds: float) -> None:
-            measures.batch.observe(seconds)
-            measures.batched.inc(operations)
-            measures.kept.set(len(recommender.tastes))
-            measures.items.set(len(recommender.catalog))
+        def on_transaction(operations: int, seconds: float) -> None:
+            metrics.transactions.observe(seconds)
+            metrics.operations.inc(operations)
+            metrics.tastes.set(len(recommender.tastes))
+            metrics.items.set(len(recommender.catalog))
 
-        recommender.on_counts = measures.count
-        batcher = Batcher(recommender, settings.limits.waiting, done)
-        app.state.service = routes.Service(settings, recommender, batcher, Simulations(), measures, gate, time())
-        gate.quick = routes.quick(app.state.service)
-        chores = [asyncio.create_task(_tidy(batcher, log))]
+        recommender.on_counts = metrics.count
+        service = Service(
+            settings=settings,
+            recommender=recommender,
+            batcher=Batcher(recommender, settings.limits.waiting, on_transaction),
+            simulations=Simulations(),
+            metrics=metrics,
+            slowest=slowest,
+            report_error=report_error,
+            process=process,
+            started_at=time(),
+        )
+        app.state.service = service
+        fast_routes.update(routes.fast_routes(service))
+        chores = [asyncio.create_task(_tidy(service.batcher, log))]
         if isinstance(recommender.store, SqliteStore):
             chores.append(asyncio.create_task(_maintain(recommender.store, log)))
         log("started", store=recommender.store.url, items=len(recommender.catalog), learners=list(recommender.learners))
@@ -104,8 +122,8 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
-            await batcher.close()
-            app.state.service.simulations.close()
+            await service.batcher.close()
+            service.simulations.close()
             recommender.close()
             log("stopped")
 
@@ -113,32 +131,34 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         title="thali",
         version="1",
         description=DESCRIPTION,
-        lifespan=living,
+        lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # it would send callers to whatever Host they named
+        redirect_slashes=False,  # a redirect would lead callers to whatever Host they named
         default_response_class=Response,
     )
-    # Their routes, rather than the routers: one step less for every request.
-    app.router.routes.extend([*routes.router.routes, *page.router.routes, *reference.router.routes])
+    # The routes themselves, not their routers: one step less for every request.
+    app.router.routes.extend([*routes.ROUTES, *page.router.routes, *reference.router.routes])
+    add_error_handlers(app, report_error)
+    return Stack(
+        app,
+        settings,
+        process=process,
+        metrics=metrics,
+        slowest=slowest,
+        log=log,
+        report_error=report_error,
+        fast_routes=fast_routes,
+    )
 
-    async def said(request: Request, error: Exception) -> Response:
-        gate.note(error, request.state.request_id)
-        return fail(request, error)
 
-    for kind in (*SAID, Exception):  # the last for mistakes of ours; the gate hears of them too, and tells the log
-        app.add_exception_handler(kind, said)
-    gate = Gate(app, settings, measures, log)
-    return gate
-
-
-def handed_on() -> App:
-    """The application of the settings in the environment: for several processes."""
-    return create_app(Settings.handed_on())
+def create_app_from_environment() -> Stack:
+    """The application in each process of a service that has several."""
+    return create_app(Settings.from_environment())
 
 
 def warm(recommender: Recommender) -> None:
-    """Make the index and have everything compiled, before the first person waits for it."""
+    """Build the index and compile everything, so that the first request does not wait for it."""
     for learner in recommender.learners.values():
         policy = learner.policy
         if len(recommender.catalog) >= policy.K:
@@ -149,7 +169,7 @@ def warm(recommender: Recommender) -> None:
 
 
 async def _tidy(batcher: Batcher, log: Log) -> None:
-    """Time-outs and pruning, for ever."""
+    """Time impressions out and remove old ones, forever."""
     while True:
         await asyncio.sleep(TIDY_S)
         try:
@@ -164,7 +184,7 @@ async def _tidy(batcher: Batcher, log: Log) -> None:
 
 
 async def _maintain(store: SqliteStore, log: Log) -> None:
-    """Write SQLite's log back into its file, off the road of commits."""
+    """Write SQLite's log back into its file, so that commits do not have to."""
     other = store.again()
     store.maintained_elsewhere()
     try:

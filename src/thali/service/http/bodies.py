@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from thali.service.http.settings import Limits
+from thali_client.types import Limits
 
 LIMITS = Limits()
 Name = Annotated[str, Field(min_length=1, max_length=256)]

@@ -1,4 +1,4 @@
-"""What a service is started with, as one value that its processes can hand on."""
+"""The settings of a service, as one value that can be passed from process to process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from thali.tools import checks
+from thali_client.types import Limits
 
-#: The environment variable by which processes of one service get the settings.
+#: The environment variable through which the processes of one service get their settings.
 VARIABLE = "THALI_SERVE"
 ROLES = ("read", "write", "admin")
 SHORTEST_KEY = 16
@@ -55,29 +56,8 @@ class LearnerSetting:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How much one request may ask for."""
-
-    body: int = 1 << 20
-    """Bytes."""
-    K: int = 100
-    names: int = 10_000
-    """Candidates, and items to exclude."""
-    batch: int = 1000
-    """Feedbacks in one request."""
-    waiting: int = 10_000
-    """Requests that wait for the store; more are turned away (503)."""
-    simulated_steps: int = 20_000
-    """Steps of a simulation, over all its policies."""
-    changes: int = 20
-    """Of taste, in a simulation."""
-    traced: int = 100_000
-    """Names and numbers of a simulation's trace, points·policies·(K + topics): some megabytes."""
-
-
-@dataclass(frozen=True)
 class Settings:
-    """All of it."""
+    """The settings of a service."""
 
     catalog: str
     store: str = "sqlite:///thali.db"
@@ -89,17 +69,17 @@ class Settings:
     keys: tuple[tuple[str, str], ...] = ()
     """Role and key."""
     hosts: tuple[str, ...] = ()
-    """Names by which the service may be called; all if there are none."""
+    """Host names under which the service may be called; any if empty."""
     log_requests: bool = True
     limits: Limits = field(default_factory=Limits)
 
-    def hand_on(self) -> None:
-        """Leave the settings in the environment, for processes started from here."""
+    def to_environment(self) -> None:
+        """Put the settings into the environment, for processes that this one starts."""
         os.environ[VARIABLE] = json.dumps(asdict(self))
 
     @classmethod
-    def handed_on(cls) -> Settings:
-        """The settings from the environment."""
+    def from_environment(cls) -> Settings:
+        """The settings that to_environment put there."""
         given = json.loads(os.environ[VARIABLE])
         given["learners"] = tuple(LearnerSetting(**learner) for learner in given["learners"])
         given["keys"] = tuple((role, key) for role, key in given["keys"])
@@ -108,7 +88,7 @@ class Settings:
 
 
 def read_keys(path: str | Path) -> tuple[tuple[str, str], ...]:
-    """Keys from a file: a line each, role and key (``write 6f1c…``); lines that begin with # are not read."""
+    """Read keys from a file: a role and a key per line (``write 6f1c…``); lines that begin with # are comments."""
     file = Path(path)
     if not file.exists():
         raise FileNotFoundError(f"keys must be a file with a role and a key a line, found nothing at {path}")
@@ -124,7 +104,7 @@ def read_keys(path: str | Path) -> tuple[tuple[str, str], ...]:
 
 
 def check_keys(keys: Sequence[tuple[str, str]], whose: str) -> tuple[tuple[str, str], ...]:
-    """Keys that can be used: at least one, each long enough, never shown in an error."""
+    """Check that there are keys, each long enough and different from the others. Errors do not show them."""
     for number, (role, key) in enumerate(keys, start=1):
         checks.one_of(f"{whose}, key {number}: role", role, ROLES)
         if len(key) < SHORTEST_KEY or not key.isascii():

@@ -1,4 +1,4 @@
-"""A simulated person against several policies, in a process of its own: the service goes on answering."""
+"""Simulations of a person with several policies, in a process of their own, so that they do not delay requests."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from thali.lab.simulate import recorded_steps
 from thali.policies import POLICIES
 from thali.service.http.batcher import Busy
 from thali.service.http.bodies import SimulationBody
-from thali.service.http.settings import Limits
-from thali.service.http.simulated import Simulated, Work, run
+from thali.service.http.simulation_worker import Work, run
 from thali.service.recommender.operations import Refused, checked
 from thali.tools import checks
 from thali.tools.processes import end
+from thali_client.types import Limits, Simulated
 
-#: Larger catalogs are not simulated here: a policy that learns each item alone would take too long.
+#: Larger catalogs are not simulated: policies that learn each item separately would take too long.
 MOST_ITEMS = 20_000
 PATIENCE_S = 60.0
-#: For a policy that this process has not run yet: what it needs may have to be compiled.
+#: For a policy that this process has not run yet: its kernels may have to be compiled.
 FIRST_PATIENCE_S = 300.0
-#: All but the one that knows the person.
+#: All policies but the one that knows the person's preferences.
 LEARNING = tuple(name for name in POLICIES if name != "Oracle")
 
 
 class Simulations:
-    """Runs one at a time."""
+    """Runs simulations, one at a time."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
@@ -36,7 +36,7 @@ class Simulations:
         self._alone = asyncio.Lock()
 
     async def run(self, catalog: Catalog, asked: SimulationBody, K: int, limits: Limits) -> Simulated:
-        """The outcome, or a refusal."""
+        """Run a simulation; raises Refused if it breaks a rule or takes too long, Busy if another one is running."""
         work = plan(catalog, asked, K, limits)
         if self._alone.locked():
             raise Busy("another simulation is running")
@@ -52,7 +52,7 @@ class Simulations:
             except TimeoutError:
                 self._kill()
                 raise Refused("steps", f"must be few enough to be simulated in {patience:g} s") from None
-            except BrokenProcessPool:  # a mistake of ours, or no memory left: the next one gets a process of its own
+            except BrokenProcessPool:  # a bug, or out of memory: the next simulation gets a new process
                 self._kill()
                 raise
 
@@ -63,12 +63,12 @@ class Simulations:
             self._run.clear()
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the process, and the simulation that it runs."""
         self._kill()
 
 
 def plan(catalog: Catalog, asked: SimulationBody, K: int, limits: Limits) -> Work:
-    """What is to be done, or a refusal of what breaks a rule."""
+    """Check a request and turn it into work for the process; raises Refused if it breaks a rule."""
     unknown = [name for name in asked.policies if name not in LEARNING]
     if unknown:
         raise Refused("policies", f"must be among {', '.join(LEARNING)}, got {unknown[0]!r:.80}")
@@ -83,7 +83,7 @@ def plan(catalog: Catalog, asked: SimulationBody, K: int, limits: Limits) -> Wor
     if asked.since >= asked.steps:
         raise Refused("since", f"must be below the {asked.steps} steps, got {asked.since}")
     recorded = checked("points", recorded_steps, asked.points, steps=asked.steps)
-    # Everything is simulated from the start, whatever is answered: so parts fit together to the last bit.
+    # Always simulated from the first step, even if only later ones are asked for: so parts fit together exactly.
     points = [step for step in recorded.tolist() if step > asked.since]
     traced = len(points) * len(asked.policies) * (K + catalog.d)
     if asked.trace and traced > limits.traced:

@@ -298,7 +298,7 @@ def test_a_store_that_is_gone_is_503_until_it_is_back(postgres, tmp_path):
 
 
 def test_a_mistake_of_ours_is_500_without_its_reasons(service, monkeypatch):
-    monkeypatch.setattr(service.app.app.state.service, "measures", "nothing with a secret in it")
+    monkeypatch.setattr(service.app.app.state.service, "metrics", "nothing with a secret in it")
     reply = service.ask("GET", "/metrics", X_Request_ID="mine")
     assert (reply.status, reply.field, reply.json["error"]) == (500, None, "something went wrong in the service")
     assert reply.headers["x-request-id"] == "mine"

@@ -1,4 +1,7 @@
-"""What a simulation does, in a process of its own, and what it answers. Imports little: the first one waits for it."""
+"""Runs a simulation, in a process of its own.
+
+Keep the imports few: the process is spawned at the first simulation, and that request waits while it imports this file.
+"""
 
 from __future__ import annotations
 
@@ -13,48 +16,7 @@ from thali.people import DiverseCascade
 from thali.people.drift import Drift
 from thali.policies import POLICIES, LinearPolicy, State
 from thali.tools.types import Floats, Integers
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedRun:
-    """How a policy did."""
-
-    policy: str
-    regret: list[float]
-    """Cumulative, at the steps of the simulation, against the best list of the moment."""
-    clicks: list[int]
-    """Cumulative."""
-    last_list: list[Any]
-    estimate: dict[Any, float] | None
-    """The taste learned by topic; None for a policy that learns otherwise."""
-    lists: list[list[Any]] | None
-    """With trace, the list shown at each of the steps."""
-    estimates: list[list[float]] | None
-    """With trace, the estimate after each of the steps, in the order of the topics; None where there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedChange:
-    """The taste from a step on."""
-
-    step: int
-    theta: dict[Any, float]
-    best_list: list[Any]
-    best: float
-
-
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """A person and how each policy did; the same luck for all."""
-
-    theta: dict[Any, float]
-    """The taste at the start."""
-    best_list: list[Any]
-    best: float
-    """The probability of a click on the best list: what can be attained."""
-    changes: list[SimulatedChange]
-    steps: list[int]
-    runs: list[SimulatedRun]
+from thali_client.types import Simulated, SimulatedChange, SimulatedRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,16 @@
-"""What the service says it is, and how it is: /v1/about and /v1/health."""
+"""/v1/health: the process, its store and the slowest requests."""
 
 import os
 import sqlite3
 import time
 from contextlib import closing
-from dataclasses import asdict
 
 import pytest
-from recommending import Clock, films
-from serving_here import TOPICS, serving, small_catalog
+from serving_here import serving
 
-import thali
-from thali.service.http.about import describe
-from thali.service.http.settings import LearnerSetting, Limits, Settings, check_keys
-from thali.service.http.slowest import GENERATION_S, MOST, Slowest
+from thali.service.http.settings import LearnerSetting, Limits
+from thali.service.http.slowest import MOST
 
-KEYS = {role: f"{role}-{'0123456789abcdef'}" for role in ("read", "write", "admin")}
 LEARNERS = (LearnerSetting("lsb", K=4, sigma=0.2, share=3.0), LearnerSetting("plain", "CascadeLinUCB", K=3, alpha=2.0))
 
 
@@ -24,48 +19,6 @@ def service(store_url, tmp_path):
     """With a password in its url, where there can be one."""
     with serving(tmp_path, store=store_url.replace("thali@", "thali:s3cret@"), learners=LEARNERS) as running:
         yield running
-
-
-def test_about_is_what_the_service_was_started_with(tmp_path):
-    weights = small_catalog().csr
-    catalog = thali.Catalog(weights, items=[f"i{e}" for e in range(24)], topics=list(TOPICS), coverage="max")
-    limits = Limits(body=50_000, waiting=7)
-    keys = check_keys(list(KEYS.items()), "")
-    with serving(tmp_path, catalog=catalog, learners=LEARNERS, limits=limits, keys=keys) as service:
-        for role, key in KEYS.items():
-            with service.client(key=key) as client:
-                told = client.about()
-            assert (told["role"], told["keys"]) == (role, True)
-        for key in (None, "not-a-key-of-this-service"):
-            bare = service.ask("GET", "/v1/about", key=key).json
-            assert {name for name, value in bare.items() if value is not None} == {"keys"}
-            assert bare["keys"] is True
-            assert bare.keys() == told.keys()
-        with service.client(key=KEYS["admin"]) as client:
-            client.remove_item("i3")
-            client.recommend("ana")  # the next transaction, with which the catalog changes
-            assert client.about() == {**told, "items": 23}
-            for policy in told["policies"]:
-                assert client.simulate([policy], 2, K=2)["runs"][0]["policy"] == policy
-    assert told.pop("policies") == [name for name in thali.POLICIES if name != "Oracle"]
-    assert {name: told[name] for name in ("version", "items", "topics", "coverage", "limits")} == {
-        "version": thali.__version__, "items": 24, "topics": list(TOPICS), "coverage": "max", "limits": asdict(limits),
-    }  # fmt: skip
-    lsb, plain = told["learners"]
-    assert lsb == {
-        "name": "lsb", "policy": "CascadeLSB", "K": 4, "sigma": 0.2, "alpha": 4.0, "share": 0.75,
-        "features": "gains", "examined": "first-click",
-    }  # fmt: skip
-    assert (plain["name"], plain["policy"], plain["features"]) == ("plain", "CascadeLinUCB", "items")
-    assert (plain["K"], plain["alpha"], plain["share"]) == (3, 2.0, 0.25)
-
-
-def test_about_has_a_number_for_the_optimism_of_theory(tmp_path):
-    policy = thali.CascadeLSB(films(), K=3, alpha="theory", horizon=1000)
-    with thali.Recommender(policy, store=f"sqlite:///{tmp_path / 'taste.db'}") as home:
-        told = describe(Settings("none"), home, "admin")
-    assert (told.keys, told.coverage) == (False, "probabilistic")
-    assert told.learners[0].alpha == thali.theory.optimism(4, 3, 1000, policy.sigma)
 
 
 def test_health_of_a_store_that_can_be_used(service):
@@ -164,37 +117,3 @@ def test_the_slowest_are_told_by_route(tmp_path):
         assert (one["method"], one["status"]) == (line["method"], line["status"])
         assert one["at"] == pytest.approx(line["at"], abs=0.1)
     assert b"somebody" not in reply.body
-
-
-def test_the_slowest_are_bounded_ordered_and_forgotten():
-    clock = Clock()
-    slowest = Slowest(clock)
-
-    def add(*seconds):
-        for each in seconds:
-            slowest.add(each, f"id{each}", "GET", "/v1/users/{user}", 200)
-
-    def told():
-        return [round(one.ms / 1000) for one in slowest.told()]
-
-    begin = clock()
-    add(*range(50), *range(60, 30, -1), 60)
-    assert told() == sorted([*range(50), *range(60, 30, -1), 60], reverse=True)[:MOST]
-    assert len(told()) == MOST
-    assert asdict(slowest.told()[0]) == {
-        "at": begin, "request_id": "id60", "method": "GET", "route": "/v1/users/{user}", "status": 200, "ms": 60_000.0,
-    }  # fmt: skip
-    clock.tick(GENERATION_S)
-    add(1, 100)  # in a new generation, beside those of the one before
-    assert told() == [100, *sorted([*range(50), *range(60, 30, -1), 60], reverse=True)[: MOST - 1]]
-    clock.tick(GENERATION_S)
-    add(2)  # those of the first are forgotten, and quick ones are slow again
-    assert told() == [100, 2, 1]
-    clock.tick(GENERATION_S)
-    assert told() == [2]
-    clock.tick(2 * GENERATION_S)  # nothing came for an hour
-    assert told() == []
-    add(3)
-    clock.tick(2 * GENERATION_S)
-    add(4)
-    assert told() == [4]

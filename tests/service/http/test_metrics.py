@@ -1,4 +1,4 @@
-"""What the service says of itself: /metrics, /v1/stats, over several processes; and simulations beside it."""
+"""/metrics and /v1/stats, also of several processes together."""
 
 import json
 import signal
@@ -7,10 +7,8 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
-from itertools import chain
 
 import numpy as np
 import psutil
@@ -20,9 +18,7 @@ from scipy.stats import binomtest
 from serving_here import TOPICS, serving, small_catalog
 
 import thali
-from thali.client import Refused
 from thali.lists.diversity import intra_list_distance
-from thali.policies import POLICIES
 from thali.service.http.settings import LearnerSetting
 
 LEARNERS = (LearnerSetting("lsb", K=4, share=3.0), LearnerSetting("plain", "CascadeLinUCB", K=3, alpha=2.0))
@@ -30,7 +26,7 @@ LEARNERS = (LearnerSetting("lsb", K=4, share=3.0), LearnerSetting("plain", "Casc
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("measures"), learners=LEARNERS) as running:
+    with serving(tmp_path_factory.mktemp("metrics"), learners=LEARNERS) as running:
         yield running
 
 
@@ -40,7 +36,7 @@ def client(service):
         yield client
 
 
-def measured(text):
+def metric_values(text):
     """Values by name and labels."""
     values = defaultdict(float)
     for family in text_string_to_metric_families(text.decode()):
@@ -53,7 +49,7 @@ def test_metrics_and_stats_say_what_happened(service, client):
     """Against sums over the replies themselves, by learner."""
     draw, reply = np.random.default_rng(0), service.ask("GET", "/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
-    before = measured(reply.body)
+    before = metric_values(reply.body)
     shown = []
     for user in range(25):
         for _ in range(4):
@@ -61,7 +57,7 @@ def test_metrics_and_stats_say_what_happened(service, client):
             clicked = [int(draw.integers(len(one.items)))] if draw.random() < 0.4 else []
             shown.append((one, client.feedback(one.id, clicked).clicked if draw.random() < 0.8 else None))
     assert service.ask("POST", "/v1/recommend", {"user": ""}).status == 422
-    after = measured(service.ask("GET", "/metrics").body)
+    after = metric_values(service.ask("GET", "/metrics").body)
     stats = client.stats(hours=2)
 
     def grown(name, **labels):
@@ -141,145 +137,6 @@ def test_a_learner_without_answers_has_no_rate(tmp_path):
         assert undone["calibration"] == []
 
 
-SIMULATED = ["CascadeLSB", "CascadeLinUCB", "CascadeKLUCB", "CascadeLSB-TS"]
-TASTE = {"comedy": 0.5, "music": 0.3}
-CHANGES = [{"step": 100, "theta": {"drama": 0.9}}, {"step": 220, "theta": {"action": 0.25, "drama": 0.5}}]
-
-
-def in_order(theta):
-    return [theta.get(topic, 0.0) for topic in TOPICS]
-
-
-def simulated(policy, person, points):
-    """The library's own run, and θ̄ at its points."""
-    estimates = []
-
-    def look(_, state):
-        estimates.append(policy.estimate(state)[0].tolist())
-
-    learns_topics = isinstance(policy, thali.LinearPolicy)
-    run = thali.simulate(policy, person, 300, 5, points=points, on_point=look if learns_topics else None)
-    return run, estimates if learns_topics else None
-
-
-@pytest.mark.parametrize("changes", [[], CHANGES], ids=["one taste", "changes"])
-def test_simulations_are_the_librarys(client, changes):
-    points = [1, 50, 100, 101, 220, 250]
-    told = client.simulate(SIMULATED, 300, K=3, theta=TASTE, seed=5, points=points, trace=True, changes=changes)
-    catalog = small_catalog()
-    stages = [thali.DiverseCascade(catalog, [in_order(theta)]) for theta in (TASTE, *(c["theta"] for c in changes))]
-    person = thali.Drift(stages, [0, *(change["step"] for change in changes)])
-    assert told["steps"] == [*points, 300]
-    assert [change["step"] for change in told["changes"]] == person.starts[1:]
-    for stage, taste in zip(stages, (told, *told["changes"]), strict=True):
-        assert taste["theta"] == dict(zip(TOPICS, stage.theta[0].tolist(), strict=True))
-        assert taste["best_list"] == [catalog.items[e] for e in stage.best_lists(3)[0]]
-        assert taste["best"] == stage.click_probability(stage.best_lists(3))[0]
-    assert [run["policy"] for run in told["runs"]] == SIMULATED
-    for run in told["runs"]:
-        own, estimates = simulated(POLICIES[run["policy"]](catalog, 3), person, points)
-        assert run["regret"] == own.regret[0].tolist()
-        assert run["clicks"] == own.clicks[0].tolist()
-        assert run["lists"] == [[catalog.items[e] for e in items] for items in own.lists[0]]
-        assert run["last_list"] == run["lists"][-1]
-        assert run["estimates"] == estimates
-        assert run["estimate"] == (estimates and dict(zip(TOPICS, estimates[-1], strict=True)))
-
-
-def test_a_person_drawn_from_the_seed(client):
-    drawn = client.simulate(["Random"], 10, seed=1)
-    assert sum(drawn["theta"].values()) == pytest.approx(1)
-    assert client.simulate(["Random"], 10, seed=1) == drawn
-    assert client.simulate(["Random"], 10, seed=2)["theta"] != drawn["theta"]
-    assert len(drawn["steps"]) == 10
-
-
-def test_a_simulation_watched_in_parts_is_the_whole(client):
-    """What a page does: it asks for more and more steps, each time for the new ones; then the taste is changed."""
-    points = range(10, 301, 10)
-
-    def watch(steps, since, changes=()):
-        shown = [at for at in points if since < at <= steps]
-        return client.simulate(SIMULATED, steps, K=3, seed=5, points=shown, since=since, trace=True, changes=changes)
-
-    for changes in ([], CHANGES[:1]):
-        whole = client.simulate(SIMULATED, 300, K=3, seed=5, points=points, trace=True, changes=changes)
-        parts = [watch(100, 0), watch(200, 100, changes), watch(300, 200, changes)]
-        assert list(chain(*(part["steps"] for part in parts))) == whole["steps"] == list(points)
-        for number, run in enumerate(whole["runs"]):
-            pieces = [part["runs"][number] for part in parts]
-            for field in ("regret", "clicks", "lists", "estimates"):
-                if run[field] is not None:
-                    assert list(chain(*(piece[field] for piece in pieces))) == run[field]
-            assert pieces[-1]["last_list"] == run["last_list"]
-            assert pieces[-1]["estimate"] == run["estimate"]
-    every = client.simulate(["CascadeLSB"], 90, points=90, seed=5)
-    tail = client.simulate(["CascadeLSB"], 90, points=90, seed=5, since=60)
-    assert tail["steps"] == every["steps"][60:] == list(range(61, 91))
-    assert tail["runs"][0]["regret"] == every["runs"][0]["regret"][60:]
-    assert tail["runs"][0]["lists"] is tail["runs"][0]["estimates"] is None
-
-
-@pytest.mark.parametrize(
-    ("field", "asked"),
-    [
-        ("steps", {"steps": 10_001, "policies": ["CascadeLSB", "Random"]}),
-        ("steps", {"steps": 20_001}),
-        ("steps", {"steps": 1}),
-        ("policies", {"policies": ["Random"] * 9}),
-        ("policies", {"policies": []}),
-        ("policies", {"policies": ["nothing"]}),
-        ("K", {"K": 25}),
-        ("points", {"points": 1001}),
-        ("points", {"points": 0}),
-        ("points", {"points": True}),
-        ("points", {"points": "10"}),
-        ("points", {"points": []}),
-        ("points", {"points": [1] * 1001}),
-        ("points", {"points": [5, 5]}),
-        ("points", {"points": [5, 11]}),
-        ("points[1]", {"points": [5, 0]}),
-        ("points[0]", {"points": [1.5]}),
-        ("points", {"policies": ["Random"] * 8, "K": 24, "points": 1000, "steps": 1000, "trace": True}),
-        ("since", {"since": 10}),
-        ("since", {"since": -1}),
-        ("since", {"since": 2.0}),
-        ("trace", {"trace": 1}),
-        ("seed", {"seed": -1}),
-        ("theta", {"theta": {"nothing": 0.5}}),
-        ("theta.comedy", {"theta": {"comedy": 1.1}}),
-        ("changes", {"changes": [{"step": at, "theta": {}} for at in range(1, 22)], "steps": 30}),
-        ("changes[0].step", {"changes": [{"step": 0, "theta": {}}]}),
-        ("changes[0].step", {"changes": [{"step": 10, "theta": {}}]}),
-        ("changes[1].step", {"changes": [{"step": 5, "theta": {}}, {"step": 5, "theta": {}}]}),
-        ("changes[1].theta", {"changes": [{"step": 5, "theta": {}}, {"step": 6, "theta": {"nothing": 0.5}}]}),
-        ("changes[0].theta", {"changes": [{"step": 5, "theta": {"comedy": 1, "music": 0.01}}]}),
-        ("changes[0].theta", {"changes": [{"step": 5}]}),
-        ("changes[0].theta.comedy", {"changes": [{"step": 5, "theta": {"comedy": -0.1}}]}),
-        ("changes[0].more", {"changes": [{"step": 5, "theta": {}, "more": 1}]}),
-    ],
-)
-def test_simulations_are_bounded(client, field, asked):
-    with pytest.raises(Refused) as refused:
-        client.simulate(**{"policies": ["Random"], "steps": 10, **asked})
-    assert (refused.value.status, refused.value.field) == (422, field)
-
-
-def test_others_are_answered_during_a_simulation(service, client):
-    waits = []
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(client.simulate, ["CascadeLSB", "CascadeKLUCB"], 10_000)
-        while not running.done():
-            begin = time.perf_counter()
-            assert client.healthy()
-            assert len(client.recommend("meanwhile").items) > 0
-            waits.append(time.perf_counter() - begin)
-            time.sleep(0.02)
-        assert len(running.result()["runs"]) == 2
-    assert len(waits) > 5
-    assert max(waits) < 0.5
-
-
 def test_two_processes_count_together_and_see_each_others_items(postgres, tmp_path):
     thali.save_catalog(small_catalog(), tmp_path / "c.parquet")
     with closing(socket.socket()) as free:
@@ -296,17 +153,19 @@ def test_two_processes_count_together_and_see_each_others_items(postgres, tmp_pa
                 time.sleep(0.1)
             one, other = lines_to_both(parent.pid, port, stack)
             for at, (here, there) in enumerate([(one, other), (other, one), (one, other)]):
-                assert said(here, "PUT", f"/v1/items/new{at}", b'{"weights": {"action": 1, "comedy": 1, "music": 1}}')
-                shown = said(there, "POST", "/v1/recommend", b'{"user": "u%d"}' % at)
+                assert ask(here, "PUT", f"/v1/items/new{at}", b'{"weights": {"action": 1, "comedy": 1, "music": 1}}')
+                shown = ask(there, "POST", "/v1/recommend", b'{"user": "u%d"}' % at)
                 assert f'"new{at}"'.encode() in shown
-                assert said(here, "DELETE", f"/v1/items/new{at}")
-                shown = said(there, "POST", "/v1/recommend", b'{"user": "u%d"}' % at)
+                assert ask(here, "DELETE", f"/v1/items/new{at}")
+                shown = ask(there, "POST", "/v1/recommend", b'{"user": "u%d"}' % at)
                 assert f'"new{at}"'.encode() not in shown
             for line in (one, other):
-                assert measured(said(line, "GET", "/metrics"))["thali_impressions_total", ("learner", "default")] == 6
-            told = [json.loads(said(line, "GET", "/v1/health")) for line in (one, other)]  # of each process alone
+                assert (
+                    metric_values(ask(line, "GET", "/metrics"))["thali_impressions_total", ("learner", "default")] == 6
+                )
+            told = [json.loads(ask(line, "GET", "/v1/health")) for line in (one, other)]  # of each process alone
             assert told[0]["process"] != told[1]["process"]
-            together = measured(said(one, "GET", "/metrics"))["thali_transaction_seconds_count",]
+            together = metric_values(ask(one, "GET", "/metrics"))["thali_transaction_seconds_count",]
             assert min(health["transactions"] for health in told) >= 8
             assert sum(health["transactions"] for health in told) <= together
     finally:
@@ -329,7 +188,7 @@ def lines_to_both(pid, port, stack):
     while len(found) < 2:
         assert time.monotonic() < until, "one process takes all connections"
         line = stack.enter_context(closing(HTTPConnection("127.0.0.1", port, timeout=30)))
-        said(line, "GET", "/healthz")
+        ask(line, "GET", "/healthz")
         mine = line.sock.getsockname()[1]
         for child in psutil.Process(pid).children(recursive=True):
             if any(c.raddr and c.raddr.port == mine for c in child.net_connections("tcp4") if c.laddr.port == port):
@@ -337,7 +196,7 @@ def lines_to_both(pid, port, stack):
     return found.values()
 
 
-def said(line, method, path, body=None):
+def ask(line, method, path, body=None):
     line.request(method, path, body, {} if body is None else {"Content-Type": "application/json"})
     with line.getresponse() as reply:
         content = reply.read()

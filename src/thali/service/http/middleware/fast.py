@@ -1,0 +1,39 @@
+"""A fast path for the most frequent requests: they take most of their time in the framework, so they bypass it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from thali.service.http.asgi import App, Receive, Scope, Send, send_json
+
+
+class FastRoute(NamedTuple):
+    """A route without the framework."""
+
+    path: str
+    respond: Callable[[str | None, bytes], Awaitable[bytes]]
+    """Takes the caller's role and the body; returns the JSON of a response with status 200."""
+
+
+class FastPath:
+    """Responds to requests that have a fast route, and passes all others on."""
+
+    def __init__(self, app: App, routes: Mapping[tuple[str, str], FastRoute]) -> None:
+        """routes: by method and path; may be filled later, when the service starts."""
+        self.app, self._routes = app, routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        route = self._routes.get((scope["method"], scope["path"]))
+        if route is None:
+            await self.app(scope, receive, send)
+            return
+        scope["route"] = route  # as the framework does, for the access log
+        body, more = b"", True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        await send_json(send, 200, await route.respond(scope["state"]["role"], body))

@@ -1,0 +1,70 @@
+"""Users: what is known of them, their history, an export of all their data, and forgetting them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from time import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response, StreamingResponse
+
+from thali.service.http.bodies import Id
+from thali.service.http.responses import encode, json_response
+from thali.service.http.routes.common import UserName, authorize, documented
+from thali.service.recommender import Unknown
+from thali.service.recommender.operations import AFTER_ALL, ForgetUser, GetHistory, GetStatistics, GetUser, id_bytes
+from thali_client.types import Export, Forgotten, HistoryPage, User
+
+router = APIRouter(tags=["users"])
+# Impressions of an export that are read at a time.
+EXPORT_PAGE = 500
+
+
+@router.get("/v1/users/{user}", responses=documented(User, 404))
+async def user(request: Request, user: UserName) -> Response:
+    """What is known of a user: the learned taste with intervals, and counts."""
+    return json_response(await authorize(request, "read").batcher.one(GetUser(user)))
+
+
+@router.delete("/v1/users/{user}", responses=documented(Forgotten, 404))
+async def forget(request: Request, user: UserName) -> Response:
+    """Forget a user completely: what was learned, and every impression."""
+    return json_response(await authorize(request, "admin").batcher.one(ForgetUser(user)))
+
+
+@router.get("/v1/users/{user}/impressions", responses=documented(HistoryPage, 404))
+async def history(
+    request: Request,
+    user: UserName,
+    before: Annotated[Id | None, Query(description="Only impressions before this one.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """A user's impressions, the latest first."""
+    service = authorize(request, "read")
+    page = await service.batcher.one(
+        GetHistory(user, AFTER_ALL if before is None else id_bytes(before, "before"), limit)
+    )
+    return json_response(HistoryPage(page, page[-1].impression if len(page) == limit else None))
+
+
+@router.get("/v1/users/{user}/export", responses=documented(Export, 404))
+async def export(request: Request, user: UserName) -> Response:
+    """All data of a user: statistics, and every impression with what was shown and clicked."""
+    service = authorize(request, "admin")
+    learned = await service.batcher.one(GetStatistics(user))
+    first = await service.batcher.one(GetHistory(user, AFTER_ALL, EXPORT_PAGE))
+    if not learned and not first:
+        raise Unknown(f"user {user!r} is not known")
+
+    async def parts() -> AsyncIterator[bytes]:
+        """One page at a time: the impressions of a user may not fit into memory."""
+        page, comma = first, b""
+        yield encode({"user": user, "exported_at": time(), "learners": learned})[:-1] + b',"impressions":['
+        while page:
+            yield comma + encode(page)[1:-1]
+            comma = b","
+            page = await service.batcher.one(GetHistory(user, id_bytes(page[-1].impression), EXPORT_PAGE))
+        yield b"]}"
+
+    return StreamingResponse(parts(), media_type="application/json")

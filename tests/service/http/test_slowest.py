@@ -1,0 +1,41 @@
+"""The slowest requests: bounded, ordered, forgotten after an hour."""
+
+from dataclasses import asdict
+
+from recommending import Clock
+
+from thali.service.http.slowest import GENERATION_S, MOST, Slowest
+
+
+def test_the_slowest_are_bounded_ordered_and_forgotten():
+    clock = Clock()
+    slowest = Slowest(clock)
+
+    def add(*seconds):
+        for each in seconds:
+            slowest.add(each, f"id{each}", "GET", "/v1/users/{user}", 200)
+
+    def told():
+        return [round(one.ms / 1000) for one in slowest.all()]
+
+    begin = clock()
+    add(*range(50), *range(60, 30, -1), 60)
+    assert told() == sorted([*range(50), *range(60, 30, -1), 60], reverse=True)[:MOST]
+    assert len(told()) == MOST
+    assert asdict(slowest.all()[0]) == {
+        "at": begin, "request_id": "id60", "method": "GET", "route": "/v1/users/{user}", "status": 200, "ms": 60_000.0,
+    }  # fmt: skip
+    clock.tick(GENERATION_S)
+    add(1, 100)  # in a new generation, beside those of the one before
+    assert told() == [100, *sorted([*range(50), *range(60, 30, -1), 60], reverse=True)[: MOST - 1]]
+    clock.tick(GENERATION_S)
+    add(2)  # those of the first are forgotten, and quick ones are slow again
+    assert told() == [100, 2, 1]
+    clock.tick(GENERATION_S)
+    assert told() == [2]
+    clock.tick(2 * GENERATION_S)  # nothing came for an hour
+    assert told() == []
+    add(3)
+    clock.tick(2 * GENERATION_S)
+    add(4)
+    assert told() == [4]
