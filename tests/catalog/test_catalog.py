@@ -305,5 +305,5 @@ def test_a_policy_whose_lists_are_longer_than_what_is_left_says_so():
     states = [policy.init(2) for policy in policies]
     catalog.remove(1)
     for policy, state in zip(policies, states, strict=True):
-        with pytest.raises(ValueError, match="K must be at most the 2 items there are in the catalog, got 3"):
+        with pytest.raises(ValueError, match="K must be at most the 2 items in the catalog, got 3"):
             policy.recommend(state, rng=1)

@@ -6,7 +6,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from serving import SIGMA, TOPICS, K, Service
 import thali
 from thali_client import Answer, Conflict, Shown, Unavailable
 
-Clicked = tuple[int, ...] | None
+Clicked = list[int] | None
 USERS = ("ana", "bob", "eve")
 
 
@@ -89,10 +89,10 @@ class Person(threading.Thread):
             if fate < 0.65:
                 self.send(known, self.clicks())
 
-    def clicks(self) -> tuple[int, ...]:
+    def clicks(self) -> list[int]:
         """None, one, or now and then several."""
         count = self.rng.choice((0, 0, 1, 1, 1, 1, 2))
-        return tuple(sorted(self.rng.sample(range(K), count)))
+        return sorted(self.rng.sample(range(K), count))
 
     def send(self, known: Known, clicked: Clicked) -> None:
         """Feedback, or None to take it back."""
@@ -178,13 +178,13 @@ def verify(service: Service, people: Sequence[Person]) -> Counter[str]:
 def agree(client: thali.Client, people: Sequence[Person]) -> None:
     """The service against the logs of people, and against a plain recomputation."""
     log = {id: known for person in people for id, known in person.log.items()}
-    exports = {user: client.export(user) for user in USERS}
+    exports = {user: asdict(client.export(user)) for user in USERS}
     kept = {seen["impression"]: seen for export in exports.values() for seen in export["impressions"]}
     assert len(kept) == sum(len(export["impressions"]) for export in exports.values())
     lost = [id for id in log if id not in kept]
     assert not lost, f"{len(lost)} of {len(log)} acknowledged impressions are lost, as {log[lost[0]]}"
     for id, seen in kept.items():
-        known, found = log.get(id), seen["clicked"] if seen["clicked"] is None else tuple(seen["clicked"])
+        known, found = log.get(id), seen["clicked"]
         if known is None:
             assert found is None, f"an impression that nobody saw has an answer: {seen}"
             continue
@@ -194,7 +194,10 @@ def agree(client: thali.Client, people: Sequence[Person]) -> None:
             assert (item["item"], item["gains"]) == (shown.item, shown.gains)
     for export in exports.values():
         recomputed(export)
-    counted, answered = client.stats()["learners"]["default"], [s for s in kept.values() if s["clicked"] is not None]
+    counted, answered = (
+        asdict(client.stats())["learners"]["default"],
+        [s for s in kept.values() if s["clicked"] is not None],
+    )
     assert {name: counted[name] for name in ("users", "impressions", "answered", "clicked")} == {
         "users": len(USERS),
         "impressions": len(kept),

@@ -134,7 +134,7 @@ class Player:
     def answers(self) -> list[tuple[int, ...]]:
         """What the service has recorded, the first first."""
         past = reversed(list(self.client.history(self.user)))
-        return [one.clicked for one in past if one.clicked is not None]
+        return [tuple(one.clicked) for one in past if one.clicked is not None]
 
     # What is done
 

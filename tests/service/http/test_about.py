@@ -21,7 +21,7 @@ def test_about_is_what_the_service_was_started_with(tmp_path):
     with serving(tmp_path, catalog=catalog, learners=LEARNERS, limits=limits, keys=keys) as service:
         for role, key in KEYS.items():
             with service.client(key=key) as client:
-                told = client.about()
+                told = asdict(client.about())
             assert (told["role"], told["keys"]) == (role, True)
         for key in (None, "not-a-key-of-this-service"):
             bare = service.ask("GET", "/v1/about", key=key).json
@@ -31,9 +31,9 @@ def test_about_is_what_the_service_was_started_with(tmp_path):
         with service.client(key=KEYS["admin"]) as client:
             client.remove_item("i3")
             client.recommend("ana")  # the next transaction, with which the catalog changes
-            assert client.about() == {**told, "items": 23}
+            assert asdict(client.about()) == {**told, "items": 23}
             for policy in told["policies"]:
-                assert client.simulate([policy], 2, K=2)["runs"][0]["policy"] == policy
+                assert asdict(client.simulate([policy], 2, K=2))["runs"][0]["policy"] == policy
     assert told.pop("policies") == [name for name in thali.POLICIES if name != "Oracle"]
     assert {name: told[name] for name in ("version", "items", "topics", "coverage", "limits")} == {
         "version": thali.__version__, "items": 24, "topics": list(TOPICS), "coverage": "max", "limits": asdict(limits),

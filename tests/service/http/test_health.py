@@ -4,6 +4,7 @@ import os
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import asdict
 
 import pytest
 from serving_here import serving
@@ -25,9 +26,9 @@ def test_health_of_a_store_that_can_be_used(service):
     before = time.time()
     with service.client() as client:
         client.feedback(client.recommend("ana").id, [0])
-        first = client.health()
+        first = asdict(client.health())
         client.recommend("ana")
-        told = client.health()
+        told = asdict(client.health())
     store, sqlite = told["store"], service.settings.store.startswith("sqlite")
     assert store["url"] == service.settings.store.replace(":s3cret", "")
     assert (store["kind"], store["usable"], store["error"]) == ("sqlite" if sqlite else "postgresql", True, None)
@@ -79,8 +80,8 @@ def test_health_does_not_wait_for_long(tmp_path, monkeypatch):
 def test_where_nobody_is_let_to_the_store_both_still_answer(tmp_path):
     with serving(tmp_path, limits=Limits(waiting=0)) as service, service.client() as client:
         assert not client.ready()
-        assert client.about()["items"] == 24
-        told = client.health()
+        assert asdict(client.about())["items"] == 24
+        told = asdict(client.health())
         assert (told["store"]["usable"], told["store"]["error"]) == (False, "too many requests are waiting")
         assert (told["most_waiting"], told["transactions"], told["transaction_seconds"]) == (0, 0, None)
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from contextlib import ExitStack, closing
+from dataclasses import asdict
 from http.client import HTTPConnection
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_metrics_and_stats_say_what_happened(service, client):
             shown.append((one, client.feedback(one.id, clicked).clicked if draw.random() < 0.8 else None))
     assert service.ask("POST", "/v1/recommend", {"user": ""}).status == 422
     after = metric_values(service.ask("GET", "/metrics").body)
-    stats = client.stats(hours=2)
+    stats = asdict(client.stats(hours=2))
 
     def grown(name, **labels):
         key = name, *sorted(labels.items())
@@ -129,10 +130,10 @@ def assert_wilson(told, hits, total):
 
 def test_a_learner_without_answers_has_no_rate(tmp_path):
     with serving(tmp_path) as service, service.client() as client:
-        nothing = client.stats()["learners"]["default"]
+        nothing = asdict(client.stats())["learners"]["default"]
         assert [nothing[name] for name in ("impressions", "click_rate", "diversity")] == [0, None, None]
         client.undo(client.feedback(client.recommend("ana").id, [0]).impression)
-        undone = client.stats()["learners"]["default"]
+        undone = asdict(client.stats())["learners"]["default"]
         assert [undone[name] for name in ("impressions", "answered", "clicked", "click_rate")] == [1, 0, 0, None]
         assert undone["calibration"] == []
 

@@ -1,5 +1,7 @@
 """What people learn to see through the service is what they learn to see in the library."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from serving_here import serving, small_catalog
@@ -27,7 +29,7 @@ def test_a_simulated_person_at_the_service_is_one_of_simulate(policy, tmp_path, 
                 shown.append([catalog.item(item.item) for item in found.items])
                 clicks = person.respond(np.array([shown[-1]]), luck[step][None])
                 client.feedback(found.id, np.flatnonzero(clicks[0]))
-            learned = client.export("person")["learners"]["default"]
+            learned = asdict(client.export("person"))["learners"]["default"]
     assert shown == run.lists[0].tolist()
     assert run.clicks[0, -1] > STEPS / 10
     assert learned["updates"] == STEPS

@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from itertools import chain
 
 import pytest
@@ -51,7 +52,7 @@ def simulated(policy, person, points):
 @pytest.mark.parametrize("changes", [[], CHANGES], ids=["one taste", "changes"])
 def test_simulations_are_the_librarys(client, changes):
     points = [1, 50, 100, 101, 220, 250]
-    told = client.simulate(SIMULATED, 300, K=3, theta=TASTE, seed=5, points=points, trace=True, changes=changes)
+    told = asdict(client.simulate(SIMULATED, 300, K=3, theta=TASTE, seed=5, points=points, trace=True, changes=changes))
     catalog = small_catalog()
     stages = [thali.DiverseCascade(catalog, [in_order(theta)]) for theta in (TASTE, *(c["theta"] for c in changes))]
     person = thali.Drift(stages, [0, *(change["step"] for change in changes)])
@@ -73,10 +74,10 @@ def test_simulations_are_the_librarys(client, changes):
 
 
 def test_a_person_drawn_from_the_seed(client):
-    drawn = client.simulate(["Random"], 10, seed=1)
+    drawn = asdict(client.simulate(["Random"], 10, seed=1))
     assert sum(drawn["theta"].values()) == pytest.approx(1)
-    assert client.simulate(["Random"], 10, seed=1) == drawn
-    assert client.simulate(["Random"], 10, seed=2)["theta"] != drawn["theta"]
+    assert asdict(client.simulate(["Random"], 10, seed=1)) == drawn
+    assert asdict(client.simulate(["Random"], 10, seed=2))["theta"] != drawn["theta"]
     assert len(drawn["steps"]) == 10
 
 
@@ -86,10 +87,12 @@ def test_a_simulation_watched_in_parts_is_the_whole(client):
 
     def watch(steps, since, changes=()):
         shown = [at for at in points if since < at <= steps]
-        return client.simulate(SIMULATED, steps, K=3, seed=5, points=shown, since=since, trace=True, changes=changes)
+        return asdict(
+            client.simulate(SIMULATED, steps, K=3, seed=5, points=shown, since=since, trace=True, changes=changes)
+        )
 
     for changes in ([], CHANGES[:1]):
-        whole = client.simulate(SIMULATED, 300, K=3, seed=5, points=points, trace=True, changes=changes)
+        whole = asdict(client.simulate(SIMULATED, 300, K=3, seed=5, points=points, trace=True, changes=changes))
         parts = [watch(100, 0), watch(200, 100, changes), watch(300, 200, changes)]
         assert list(chain(*(part["steps"] for part in parts))) == whole["steps"] == list(points)
         for number, run in enumerate(whole["runs"]):
@@ -99,8 +102,8 @@ def test_a_simulation_watched_in_parts_is_the_whole(client):
                     assert list(chain(*(piece[field] for piece in pieces))) == run[field]
             assert pieces[-1]["last_list"] == run["last_list"]
             assert pieces[-1]["estimate"] == run["estimate"]
-    every = client.simulate(["CascadeLSB"], 90, points=90, seed=5)
-    tail = client.simulate(["CascadeLSB"], 90, points=90, seed=5, since=60)
+    every = asdict(client.simulate(["CascadeLSB"], 90, points=90, seed=5))
+    tail = asdict(client.simulate(["CascadeLSB"], 90, points=90, seed=5, since=60))
     assert tail["steps"] == every["steps"][60:] == list(range(61, 91))
     assert tail["runs"][0]["regret"] == every["runs"][0]["regret"][60:]
     assert tail["runs"][0]["lists"] is tail["runs"][0]["estimates"] is None
@@ -161,6 +164,6 @@ def test_others_are_answered_during_a_simulation(service, client):
             assert len(client.recommend("meanwhile").items) > 0
             waits.append(time.perf_counter() - begin)
             time.sleep(0.02)
-        assert len(running.result()["runs"]) == 2
+        assert len(running.result().runs) == 2
     assert len(waits) > 5
     assert max(waits) < 0.5

@@ -421,7 +421,7 @@ def test_a_process_with_the_old_catalog_serves_all_but_those_it_cannot_read(stor
             assert [type(outcome) for outcome in outcomes] == [Unusable, types.Shown, Unusable]
             assert old.feedback(shown.id, [1]).clicked == [1]
             assert new.user("bob").learners["default"].updates == 1
-            with pytest.raises(Unusable, match="another catalog has taken the place"):
+            with pytest.raises(Unusable, match="another catalog has replaced"):
                 old.put_item("lost", {"crime": 0.1})
-            with pytest.raises(Unusable, match="another catalog has taken the place"):
+            with pytest.raises(Unusable, match="another catalog has replaced"):
                 old.remove_item("film 1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from playing import LIKED, NOTHING_KNOWN, WITHIN, liked, play_service, playing, unknown
@@ -72,7 +74,7 @@ def test_none_of_these_is_told_and_every_position_learned_from(browser, service)
         assert player.score == "Round 2: so far 0 of 1 lists had something for you (0\N{THIN SPACE}%)."
         topics = list(map(str, service.catalog.topics))
         gains = np.array([[one.gains.get(topic, 0.0) for topic in topics] for one in shown])
-        learned = player.client.export(player.user)["learners"][POLICIES[0]]
+        learned = asdict(player.client.export(player.user))["learners"][POLICIES[0]]
         np.testing.assert_allclose(learned["M"], np.eye(len(topics)) + 100 * gains.T @ gains, rtol=1e-9, atol=1e-9)
         assert not np.any(learned["B"])
         assert player.taste() == player.learned()

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -90,8 +91,8 @@ class Demo(Service):
 
 def test_the_demo_serves_the_page_and_leaves_nothing_behind(tmp_path):
     with Demo(tmp_path) as demo, demo.client() as client:
-        assert client.about()["items"] == 200
-        assert [learner["name"] for learner in client.about()["learners"]][:2] == ["CascadeLSB", "LSBGreedy"]
+        assert asdict(client.about())["items"] == 200
+        assert [learner["name"] for learner in asdict(client.about())["learners"]][:2] == ["CascadeLSB", "LSBGreedy"]
         assert {client.recommend(f"guest-{n}").learner for n in range(20)} == {"CascadeLSB"}
         shown = client.recommend("guest-1", learner="CascadeLinUCB")
         assert (shown.learner, len(shown.items)) == ("CascadeLinUCB", 6)
