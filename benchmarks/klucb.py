@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 from cases import Case, like_movielens
-from textbook import TextbookCascadeKLUCB
+from numpy_yardstick import NumpyCascadeKLUCB
 
 import thali
 
@@ -34,7 +34,7 @@ def measure(
     for _ in range(repeats):
         plain = []
         for user in range(4):
-            learner = TextbookCascadeKLUCB(L, K)
+            learner = NumpyCascadeKLUCB(L, K)
             learner.shown, learner.clicked = state.shown[user].astype(float), state.clicked[user].astype(float)
             learner.updates = int(state.updates[user])
             plain.append(learner)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 from cases import Case
-from textbook import TextbookCascadeLSB
+from numpy_yardstick import NumpyCascadeLSB
 
 import thali
+from thali.lists import plain
 
 
 def measure(
@@ -19,16 +20,17 @@ def measure(
     alpha: float | str | None = None,
     warm: int,
     repeats: int,
-    plain: int = 4,
+    slow: int = 4,
     every: int = 1,
     in_a_row: int = 5,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
     """Seconds a user-step: thali's (repeats,), its part in recommend, and NumPy's, at states reached after warm steps.
 
-    Several steps of thali in a row, then one of NumPy from the state before the last of them, at every so many repeats
-    and for as many users as plain says; its lists are checked to agree. "ratio" has NumPy's time over the mean of
-    thali's at those. (In turns step by step, thali would run at the lower clock that wide products leave behind.)
+    Several steps of thali in a row, then one of NumPy from the state before the last of them, at every ``every``-th
+    repeat and for the first ``slow`` users. "ratio" has NumPy's time over the mean of thali's at those. (In turns step
+    by step, thali would run at the lower clock that wide products leave behind.) The last lists of these users are
+    checked against the definition, :func:`thali.lists.plain.build`.
     """
     rng = np.random.default_rng(seed)
     case = make(rng)
@@ -45,7 +47,7 @@ def measure(
         row: dict[str, list[float]] = {"thali": [], "recommend": []}
         for n in range(in_a_row):
             if n == in_a_row - 1:
-                before = state.M[:plain].copy(), state.B[:plain].copy()
+                before = state.take(np.arange(min(slow, users)))
             begin = time.perf_counter()
             lists = policy.recommend(state)
             middle = time.perf_counter()
@@ -57,21 +59,20 @@ def measure(
         for who, taken in row.items():
             times[who].append(float(np.mean(taken)))
         learners = []
-        for user in range(min(plain, users) if repeat % every == 0 else 0):
-            learner = TextbookCascadeLSB(case.weights, K, policy.sigma, optimism)
-            learner.M, learner.B = before[0][user], before[1][user]
+        for user in range(before.users if repeat % every == 0 else 0):
+            learner = NumpyCascadeLSB(case.weights, K, policy.sigma, optimism)
+            learner.M, learner.B = before.M[user].copy(), before.B[user].copy()
             learners.append(learner)
         if not learners:
             continue
-        found = []
         begin = time.perf_counter()
         for user, learner in enumerate(learners):
-            found.append(learner.recommend())
-            learner.update(found[-1], clicks[user])
+            learner.update(learner.recommend(), clicks[user])
         times["numpy"].append((time.perf_counter() - begin) / len(learners))
         times["ratio"].append(times["numpy"][-1] / times["thali"][-1])
-        if not np.array_equal(found, lists[: len(learners)]):
-            raise AssertionError(f"lists differ: {found} and {lists[: len(learners)]}")
+        exact = plain.build(case.catalog, policy.estimate(before), before.inverse, policy.optimism(before), K=K)
+        if not np.array_equal(exact, lists[: before.users]):
+            raise AssertionError(f"lists differ: {exact} and {lists[: before.users]}")
     return {who: np.array(values) for who, values in times.items()}
 
 

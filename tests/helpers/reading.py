@@ -13,7 +13,7 @@ from typing import Any
 
 import thali
 
-FILES = Path(__file__).parent / "files"
+FILES = Path(__file__).parents[1] / "compatibility" / "files"
 #: The time at which the store is read: a day after the last list was shown.
 NOW = 1_700_200_000.0
 K = 3

@@ -1,11 +1,14 @@
-"""CascadeLSB and CascadeKL-UCB as a textbook would write them in NumPy: the yardsticks of our speed."""
+"""CascadeLSB and CascadeKL-UCB in vectorised NumPy: yardsticks for speed.
+
+Not a reference for what is right: that is ``thali/lists/plain.py``.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 
-class TextbookCascadeLSB:
+class NumpyCascadeLSB:
     """Algorithm 1 for one user, vectorised over items: one BLAS product and one einsum a position."""
 
     def __init__(self, weights: np.ndarray, K: int, sigma: float, alpha: float) -> None:
@@ -40,7 +43,7 @@ class TextbookCascadeLSB:
             uncovered = uncovered * (1.0 - self.weights[item])
 
 
-class TextbookCascadeKLUCB:
+class NumpyCascadeKLUCB:
     """CascadeKL-UCB for one user, vectorised over items: the index of all of them by bisection at each step.
 
     40 halvings of [ŵ, 1] leave each index within 1e-12 of its value: no more than lists need.
