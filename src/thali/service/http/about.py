@@ -1,4 +1,4 @@
-"""What a service is, for clients that adapt to it."""
+"""A description of the service, for clients that adapt to it."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ class LearnerAbout:
     name: str
     policy: str
     K: int
-    """Items in a list, where the request does not say."""
+    """Items in a list, unless the request says otherwise."""
     sigma: float
     alpha: float
-    """The optimism of a user of whom nothing is known; by theory, that of others may differ."""
+    """The optimism for a user without feedback; if it is set by theory, it may differ for others."""
     share: float
-    """Of the users."""
+    """Its share of the users."""
     features: str
-    """"gains", what an item adds to those above it (diverse), or "items", what it has."""
+    """"gains", what an item adds to those above it (diverse lists), or "items", the item's own topics."""
     examined: str
     """Which positions are learned from: "first-click" (those up to it), "last-click" or "all"."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the service is, and what the caller may do. Who has no key of it is told only that it has keys."""
+    """What the service is and what the caller may do. Callers without a key learn only that the service has keys."""
 
     keys: bool
     """Whether the service has keys; without them all callers are admin."""
     role: str | None
-    """Of the caller: "read", "write" or "admin"; null without a key of this service, and so is all that follows."""
+    """The caller's role: "read", "write" or "admin"; without a key of this service null, like all that follows."""
     version: str | None = None
-    """Of thali."""
+    """The version of thali."""
     items: int | None = None
     """As of the last transaction of this process."""
     topics: list[str] | None = None
     """In the order of the catalog."""
     coverage: str | None = None
-    """"probabilistic" or "max"; of a coverage of your own, the name of its class."""
+    """"probabilistic" or "max"; for a custom coverage, the name of its class."""
     learners: list[LearnerAbout] | None = None
     policies: list[str] | None = None
-    """Those that can be simulated."""
+    """The policies that can be simulated."""
     limits: Limits | None = None
 
 

@@ -20,25 +20,25 @@ from thali.tools.types import Floats, Integers
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRun:
-    """How a policy did."""
+    """The results of one policy."""
 
     policy: str
     regret: list[float]
-    """Cumulative, at the steps of the simulation, against the best list of the moment."""
+    """Cumulative, at the steps of the simulation, against the best list at each step."""
     clicks: list[int]
     """Cumulative."""
     last_list: list[Any]
     estimate: dict[Any, float] | None
-    """The taste learned by topic; None for a policy that learns otherwise."""
+    """The learned taste by topic; None for a policy that does not learn topics."""
     lists: list[list[Any]] | None
     """With trace, the list shown at each of the steps."""
     estimates: list[list[float]] | None
-    """With trace, the estimate after each of the steps, in the order of the topics; None where there is none."""
+    """With trace, the estimate after each of the steps, in the order of the topics; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedChange:
-    """The taste from a step on."""
+    """A change of taste at a step, and the best list from there on."""
 
     step: int
     theta: dict[Any, float]
@@ -48,13 +48,13 @@ class SimulatedChange:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A person and how each policy did; the same luck for all."""
+    """A simulated person and the results of each policy, all with the same random numbers."""
 
     theta: dict[Any, float]
     """The taste at the start."""
     best_list: list[Any]
     best: float
-    """The probability of a click on the best list: what can be attained."""
+    """The probability of a click on the best list: the most that a policy can reach."""
     changes: list[SimulatedChange]
     steps: list[int]
     runs: list[SimulatedRun]
@@ -62,24 +62,24 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be simulated."""
+    """What to simulate."""
 
     catalog: Catalog
     policies: list[str]
     steps: int
     K: int
     theta: list[float] | None
-    """By topic; drawn from the seed if there is none."""
+    """By topic; drawn from the seed if None."""
     changes: list[tuple[int, list[float]]]
-    """Steps and the tastes that take over there."""
+    """Steps, and the tastes from there on."""
     seed: int
     points: list[int]
-    """The steps that are answered."""
+    """The steps to return."""
     trace: bool
 
 
 def run(work: Work) -> Simulated:
-    """Simulate; without the items that were removed, as models and policies that learn by item want all there."""
+    """Simulate, without removed items: click models and policies that learn by item need every item to be present."""
     there = np.flatnonzero(work.catalog.present)
     names = [work.catalog.items[e] for e in there.tolist()]
     topics = list(work.catalog.topics)

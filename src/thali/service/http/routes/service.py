@@ -22,7 +22,7 @@ router = APIRouter(tags=["service"])
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """That all is well."""
+    """The service works."""
 
     status: str
 
