@@ -1,4 +1,4 @@
-"""What a service is, for clients that adapt to it."""
+"""A description of the service, for clients that adapt to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers may send. Lengths and kinds are checked here; what depends on the catalog, by the recommender."""
+"""The bodies of requests. Lengths and types are checked here; what depends on the catalog, by the recommender."""
 
 from __future__ import annotations
 
@@ -23,19 +23,23 @@ def _how_many(value: Any) -> str:
 
 
 class Body(BaseModel):
-    """Exactly the fields that are named, each of its own kind."""
+    """Accepts exactly the fields named, without converting types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class RecommendBody(Body):
-    """Who is to be shown a list."""
+    """The user to recommend a list to, and how."""
 
     user: Name = Field(examples=["ana"])
     K: int | None = Field(None, ge=1, le=LIMITS.K, description="Items in the list; the learner's K by default.")
     candidates: Names | None = Field(None, description="Items to choose from; all by default.")
-    exclude: Names | None = Field(None, description="Items not to show, such as those seen; unknown ones are ignored.")
-    learner: Name | None = Field(None, description="By default the one that the user is assigned to.")
+    exclude: Names | None = Field(
+        None, description="Items not to show, such as those already seen; unknown ones are ignored."
+    )
+    learner: Name | None = Field(
+        None, description="The learner to use; by default the one that the user is assigned to."
+    )
     alpha: Number | None = Field(None, ge=0, description="Optimism; the learner's by default.")
 
 
@@ -46,9 +50,8 @@ class FeedbackBody(Body):
     clicked: Positions = Field(description="Positions from 0; [] for none.", examples=[[2]])
 
 
-#: Several of them.
 FeedbackBatch = Annotated[list[FeedbackBody], Field(max_length=LIMITS.batch)]
-#: One or several; told apart first, so that an error is about what was sent.
+#: One or several. Which of the two is decided first, so that an error is about what was sent.
 FeedbackBodies = Annotated[
     Annotated[FeedbackBody, Tag(ONE)] | Annotated[FeedbackBatch, Tag(SEVERAL)], Discriminator(_how_many)
 ]
@@ -67,18 +70,20 @@ Steps = Annotated[list[Annotated[int, Field(ge=1, le=LIMITS.simulated_steps)]], 
 
 
 class ChangeBody(Body):
-    """Another taste, from a step on."""
+    """A change of the simulated person's taste."""
 
     step: int = Field(
         ge=1,
         lt=LIMITS.simulated_steps,
-        description="How many lists were shown before; ascending from change to change.",
+        description="Number of lists shown before the change; ascending from change to change.",
     )
-    theta: Weights = Field(description="As that of the person.", examples=[{"comedy": 0.9}])
+    theta: Weights = Field(
+        description="The new preferences, in the same form as theta of the simulation.", examples=[{"comedy": 0.9}]
+    )
 
 
 class SimulationBody(Body):
-    """A simulated person against several policies."""
+    """A simulated person, and the policies that recommend lists to them."""
 
     policies: Annotated[list[Name], Field(min_length=1, max_length=8)] = Field(
         examples=[["CascadeLSB", "CascadeLinUCB"]]
@@ -90,12 +95,13 @@ class SimulationBody(Body):
     )
     seed: int = Field(0, ge=0, lt=2**32)
     points: Annotated[Annotated[Count, Tag(ONE)] | Annotated[Steps, Tag(SEVERAL)], Discriminator(_how_many)] = Field(
-        100, description="Points of each curve, evenly spaced, or which steps, ascending; the last step always is one."
+        100,
+        description="How many evenly spaced points each curve has, or at which steps, ascending; the last step is always one.",
     )
     since: int = Field(
-        0, ge=0, lt=LIMITS.simulated_steps, description="Only points after this step are answered; below steps."
+        0, ge=0, lt=LIMITS.simulated_steps, description="Return only points after this step; must be below steps."
     )
-    trace: bool = Field(False, description="Whether lists and estimates are answered at every point.")
+    trace: bool = Field(False, description="Whether to return the list and the estimate at every point.")
     changes: list[ChangeBody] = Field(
-        [], max_length=LIMITS.changes, description="Tastes that take over, each from its step on."
+        [], max_length=LIMITS.changes, description="Changes of taste, each with the step at which it happens."
     )

@@ -21,24 +21,24 @@ from thali_client.types import Simulated, SimulatedChange, SimulatedRun
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be simulated."""
+    """What to simulate."""
 
     catalog: Catalog
     policies: list[str]
     steps: int
     K: int
     theta: list[float] | None
-    """By topic; drawn from the seed if there is none."""
+    """By topic; drawn from the seed if None."""
     changes: list[tuple[int, list[float]]]
-    """Steps and the tastes that take over there."""
+    """Steps, and the tastes from there on."""
     seed: int
     points: list[int]
-    """The steps that are answered."""
+    """The steps to return."""
     trace: bool
 
 
 def run(work: Work) -> Simulated:
-    """Simulate; without the items that were removed, as models and policies that learn by item want all there."""
+    """Simulate, without removed items: click models and policies that learn by item need every item to be present."""
     there = np.flatnonzero(work.catalog.present)
     names = [work.catalog.items[e] for e in there.tolist()]
     topics = list(work.catalog.topics)

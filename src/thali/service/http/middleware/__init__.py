@@ -2,8 +2,8 @@
 
 From the outside in; a request passes them downwards, its response upwards:
 
-1. ``SecurityHeaders``: first, so that every response has them, errors included.
-2. ``RequestIds``: before everything that logs or reports an error, since both name the request.
+1. ``RequestIds``: first, since responses, errors and the log all name the request.
+2. ``ResponseHeaders``: outside of everything that responds, so that every response has them, errors included.
 3. ``AccessLog``: outside of ``Errors``, so that it sees the status which the caller gets; it times all that follows.
 4. ``Errors``: outside of everything that can fail.
 5. ``AllowedHosts``: a request meant for another host gets no other information about this service.
@@ -13,7 +13,8 @@ From the outside in; a request passes them downwards, its response upwards:
 
 If a request breaks several rules, the error is therefore that of the first one in this order.
 
-The middlewares share three things in ``scope["state"]``: ``headers``, by lower-case name; ``request_id``; ``role``.
+The middlewares share some values in ``scope["state"]``: ``headers``, those of the request by lower-case name;
+``request_id``; ``status``, that of the response, 0 until it begins; and ``role``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from thali.service.http.middleware.hosts import AllowedHosts
 from thali.service.http.middleware.keys import Keys
 from thali.service.http.middleware.limits import RequestLimits
 from thali.service.http.middleware.request_id import RequestIds
-from thali.service.http.middleware.security_headers import SecurityHeaders
+from thali.service.http.middleware.response_headers import ResponseHeaders
 from thali.service.http.settings import Settings
 from thali.service.http.slowest import Slowest
 
@@ -60,8 +61,8 @@ class Stack:
             inner = AllowedHosts(inner, settings.hosts)
         inner = Errors(inner, report_error)
         inner = AccessLog(inner, metrics, slowest, log if settings.log_requests else None)
-        inner = RequestIds(inner, process)
-        self._outermost = SecurityHeaders(inner)
+        inner = ResponseHeaders(inner)
+        self._outermost = RequestIds(inner, process)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; start and stop go to the application directly."""

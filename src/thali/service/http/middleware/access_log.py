@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from thali.service.http.asgi import App, Message, Receive, Scope, Send
+from thali.service.http.asgi import App, Receive, Scope, Send
 from thali.service.http.log import Log
 from thali.service.http.metrics import Metrics
 from thali.service.http.slowest import Slowest
@@ -23,24 +23,16 @@ class AccessLog:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        begin, status = perf_counter(), 0
-
-        async def send_and_note_status(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
+        begin = perf_counter()
         try:
-            await self.app(scope, receive, send_and_note_status)
+            await self.app(scope, receive, send)
         finally:
-            seconds = perf_counter() - begin
-            self._record(scope, status, seconds)
+            self._record(scope, perf_counter() - begin)
 
-    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, seconds: float) -> None:
         # The router notes the route that matched in the scope; a request that was rejected before has none.
         route = getattr(scope.get("route"), "path", "none")
-        request_id = scope["state"]["request_id"]
+        request_id, status = scope["state"]["request_id"], scope["state"]["status"]
         self._metrics.requests.labels(route, str(status)).observe(seconds)
         self._slowest.add(seconds, request_id, scope["method"], route, status)
         if self._log is not None:

@@ -8,7 +8,7 @@ from traceback import format_exception
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from thali.service.http.asgi import App, Message, Receive, Scope, Send
+from thali.service.http.asgi import App, Receive, Scope, Send
 from thali.service.http.log import Log
 from thali.service.http.metrics import Metrics
 from thali.service.http.responses import EXPECTED_ERRORS, error_response, problem_of, send_problem
@@ -32,17 +32,10 @@ class Errors:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        started = False
-
-        async def send_and_note_start(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
         try:
-            await self.app(scope, receive, send_and_note_start)
+            await self.app(scope, receive, send)
         except Exception as error:
-            if not started:
+            if scope["state"]["status"] == 0:  # otherwise a response has begun, and there cannot be another one
                 self._report_error(error, scope["state"]["request_id"])
                 await send_problem(scope, send, problem_of(error))
 

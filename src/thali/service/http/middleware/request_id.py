@@ -1,11 +1,11 @@
-"""An id for every request, in its response, in errors and in the log."""
+"""An id for every request, for its response, for errors and for the log."""
 
 from __future__ import annotations
 
 import re
 from itertools import count
 
-from thali.service.http.asgi import App, Message, Receive, Scope, Send
+from thali.service.http.asgi import App, Receive, Scope, Send
 
 WELL_FORMED = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
@@ -15,19 +15,14 @@ class RequestIds:
 
     def __init__(self, app: App, process: str) -> None:
         self.app = app
-        self._process, self._number = process.encode(), count(1)
+        self._process, self._number = process, count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         state = scope["state"]
-        request_id: bytes = state["headers"].get(b"x-request-id", b"")
-        if not WELL_FORMED.fullmatch(request_id):
-            request_id = b"%s-%d" % (self._process, next(self._number))
-        state["request_id"] = request_id.decode()
-
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = (*message.get("headers", ()), (b"x-request-id", request_id))
-            await send(message)
-
-        await self.app(scope, receive, send_with_id)
+        given: bytes | None = state["headers"].get(b"x-request-id")
+        if given is not None and WELL_FORMED.fullmatch(given):
+            state["request_id"] = given.decode()
+        else:
+            state["request_id"] = f"{self._process}-{next(self._number)}"
+        await self.app(scope, receive, send)
