@@ -21,7 +21,8 @@ from thali.catalog.catalog import Catalog
 from thali.datasets.estimation import preferences
 from thali.datasets.interactions import Interactions
 from thali.lab.simulate import simulate
-from thali.lists import greedy_lists, optimal_list
+from thali.lists import greedy_lists, optimal_list, plain
+from thali.lists.greedy import under
 from thali.people import (
     Cascade,
     ClickModel,
@@ -92,6 +93,7 @@ def use_everything() -> None:
         person = DiverseCascade(catalog, theta)
         for known in (theta, person.theta):  # one that can be written, one read-only
             greedy_lists(catalog, known, K)
+            under(known, catalog, K, build=plain.build)
             optimal_list(catalog, known[0], K)
         models: tuple[ClickModel, ...] = (
             person,
