@@ -96,7 +96,7 @@ class SimulationBody(Body):
     seed: int = Field(0, ge=0, lt=2**32)
     points: Annotated[Annotated[Count, Tag(ONE)] | Annotated[Steps, Tag(SEVERAL)], Discriminator(_how_many)] = Field(
         100,
-        description="Evenly spaced points of each curve, or which steps, ascending; the last step is always one.",
+        description="Number of evenly spaced points per curve, or ascending steps; the last step is always included.",
     )
     since: int = Field(
         0, ge=0, lt=LIMITS.simulated_steps, description="Return only points after this step; must be below steps."
