@@ -13,6 +13,7 @@ from plain import plain_list
 
 import thali
 from thali.catalog.candidates import allowed
+from thali.lists import plain
 from thali.lists.engine import SearchIndex
 from thali.lists.engine import build as greedy
 from thali.lists.engine.layout import KIND, RAY, SIZE, STRIDE
@@ -54,8 +55,10 @@ def test_search_equals_the_plain_loop(style, coverage):
         alpha = float(rng.choice([0.0, 1e-9, 0.1, 1.0, 8.0, 80.0, 1e6]))
         features, cap = str(rng.choice(["gains", "items"])), float(rng.choice([math.inf, 1.0]))
         catalog = thali.Catalog(W, coverage=coverage)
-        found = greedy(catalog, estimate[None], inverse[None], np.array([alpha]), K=K, features=features, cap=cap)
+        belief = (catalog, estimate[None], inverse[None], np.array([alpha]))
+        found = greedy(*belief, K=K, features=features, cap=cap)
         assert found[0].tolist() == plain_list(W, coverage, estimate, inverse, alpha, K, features, cap)
+        np.testing.assert_array_equal(found, plain.build(*belief, K=K, features=features, cap=cap))
 
 
 def test_search_where_mean_and_width_cancel():
