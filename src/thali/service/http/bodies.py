@@ -40,7 +40,7 @@ class RecommendBody(Body):
     learner: Name | None = Field(
         None, description="The learner to use; by default the one that the user is assigned to."
     )
-    alpha: Number | None = Field(None, ge=0, description="Optimism; the learner's by default.")
+    alpha: Number | None = Field(None, ge=0, description="α, the weight of exploration; the learner's by default.")
 
 
 class FeedbackBody(Body):

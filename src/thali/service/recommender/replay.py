@@ -1,4 +1,4 @@
-"""AddPast impressions and clicks from a log, learned in bulk and once."""
+"""Learn from a log of past impressions and clicks, in bulk and exactly once."""
 
 from __future__ import annotations
 

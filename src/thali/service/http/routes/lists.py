@@ -94,7 +94,7 @@ def _result(impression: str, outcome: Any) -> Result:
 
 @router.get("/v1/impressions/{impression}", responses=documented(Impression, 404))
 async def impression(request: Request, impression: ImpressionId) -> Response:
-    """GetImpression at a list as it was shown, with its feedback."""
+    """Look at a list as it was shown, with its feedback."""
     return json_response(await authorize(request, "read").batcher.one(GetImpression(id_bytes(impression))))
 
 
