@@ -26,7 +26,7 @@ PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
 
 @dataclass(frozen=True)
 class Setting:
-    """Exploration α ("theory": the value of each policy's own analysis) and learning rate σ of the linear policies."""
+    """Exploration factor α ("theory": from each policy's own analysis) and learning rate σ of the linear policies."""
 
     alpha: float | Literal["theory"]
     sigma: float = 0.1
