@@ -1,1 +1,1 @@
-"""The commands of ``thali``, one file a group; :mod:`thali.cli.app` puts them together."""
+"""The commands of ``thali``, one file per group; :mod:`thali.cli.app` assembles them."""

@@ -1,4 +1,4 @@
-"""The command ``thali``: thin, so that ``--help`` answers at once; each command imports what it needs."""
+"""The ``thali`` command. Each command imports what it needs, so that ``--help`` stays fast."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ app.command("import")(store.import_)
 
 
 def main() -> None:
-    """Entry point; a wrong setting is a sentence, not a traceback."""
+    """Entry point. Errors such as a wrong setting print one sentence, not a traceback."""
     try:
         app()
     except (ValueError, TypeError, OSError, RuntimeError, ModuleNotFoundError) as error:

@@ -1,4 +1,4 @@
-"""``thali catalog``: make a catalog file from tables, and look into one."""
+"""``thali catalog``: build a catalog file from tables, and inspect one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Catalog files: items, topics and weights, for the service.", no_args_is_help=True)
 
-# Room for a digest of 64 digits, whatever the terminal has.
+# Wide enough for a digest of 64 digits, whatever the width of the terminal.
 WIDE = 100
 
 
 class Duplicates(StrEnum):
-    """What a user and item that come again mean."""
+    """What to do with a repeated pair of user and item."""
 
     error = "error"
     last = "last"
@@ -26,7 +26,7 @@ class Duplicates(StrEnum):
 
 
 class CoverageName(StrEnum):
-    """The coverages that a file can name."""
+    """The coverages that a catalog file can use."""
 
     probabilistic = "probabilistic"
     max = "max"
@@ -93,15 +93,15 @@ def build(
     else:
         assert interactions is not None
         assert items is not None
-        again = Duplicates.error if duplicates is None else duplicates
-        data = tables(interactions, items, separator="|" if separator is None else separator, duplicates=again.value)
+        repeats = Duplicates.error if duplicates is None else duplicates
+        data = tables(interactions, items, separator="|" if separator is None else separator, duplicates=repeats.value)
         kept = data.most_active(users=most_active_users, items=most_active_items)
-        loved = kept if at_least is None else kept.attracted(at_least)
-        if not len(loved):
+        attractions = kept if at_least is None else kept.attracted(at_least)
+        if not len(attractions):
             raise ValueError(f"{interactions} must have an interaction that is an attraction, got none of {len(kept)}")
-        print(f"{interactions}: {len(data):,} interactions, {len(loved):,} of them taken as attractions")
-        loved = loved if top_topics is None else loved.top_topics(top_topics)
-        catalog = Catalog.estimate(loved, coverage=coverage.value)
+        print(f"{interactions}: {len(data):,} interactions, {len(attractions):,} of them taken as attractions")
+        attractions = attractions if top_topics is None else attractions.top_topics(top_topics)
+        catalog = Catalog.estimate(attractions, coverage=coverage.value)
     out.parent.mkdir(parents=True, exist_ok=True)
     save_catalog(catalog, out)
     print(f"{out}: {len(catalog):,} items, {catalog.d:,} topics, digest {catalog_digest(out)}")
@@ -116,12 +116,12 @@ def info(path: Annotated[Path, typer.Argument(help="A catalog file.")]) -> None:
 
     catalog = load_catalog(path)
     console = Console(width=max(WIDE, Console().width))
-    bare = int((catalog.sparse.begin == catalog.sparse.end).sum())
+    uncovering = int((catalog.sparse.begin == catalog.sparse.end).sum())
     for name, value in (
         ("items (L)", f"{catalog.L:,}"),
         ("topics (d)", f"{catalog.d:,}"),
         ("coverage", catalog.coverage),
-        ("items covering nothing", f"{bare:,}"),
+        ("items covering nothing", f"{uncovering:,}"),
         ("digest", catalog_digest(path)),
     ):
         console.print(f"{name:24}{value}", highlight=False, markup=False)
@@ -141,5 +141,5 @@ def _topics_table(catalog: Catalog) -> Any:
     for name in ("items", "largest weight"):
         table.add_column(name, justify="right")
     for topic, count, weight in zip(catalog.topics, counts, largest, strict=True):
-        table.add_row(Text(str(topic)), f"{count:,}", f"{weight:.6g}")  # a name is no markup
+        table.add_row(Text(str(topic)), f"{count:,}", f"{weight:.6g}")  # Text: a name is not markup
     return table

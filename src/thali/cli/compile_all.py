@@ -1,7 +1,7 @@
-"""Compile every kernel ahead of time; ``thali warmup``.
+"""Compile every kernel ahead of time, for ``thali warmup``.
 
-Numba compiles a function for the types of its arguments when it is first called, so the one sure way to have all that
-the library will need is to use the library: a tiny problem goes through everything that calls a kernel.
+Numba compiles a function for the types of its arguments when it is first called. So the only sure way to compile
+everything the library will need is to use the library: a tiny problem exercises everything that calls a kernel.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from thali.tools.types import Floats, Integers
 
 @dataclass(frozen=True)
 class Warmth:
-    """What a warm-up found and did."""
+    """The result of a warm-up."""
 
     kernels: int
-    """How many there are."""
+    """The number of kernels."""
     compiled: int
-    """How often one was compiled for some types: 0 where all were kept from before."""
+    """The number of compilations, one for each kernel and combination of types; 0 if all were cached already."""
     seconds: float
     folder: Path
-    """Where compiled code is kept."""
+    """Where compiled code is cached."""
 
 
 def compile_all() -> Warmth:
-    """Compile, or load, every kernel for the types that the library calls it with. Cost: some 20 to 60 s, once."""
-    found = kernels()
-    if not found:
+    """Compile or load every kernel for the types that the library uses. Cost: about 20 to 60 s, once."""
+    functions = kernels()
+    if not functions:
         raise RuntimeError("NUMBA_DISABLE_JIT must not be set for a warm-up: kernels are not compiled then")
-    folder = found[0].stats.cache_path
+    folder = functions[0].stats.cache_path
     if folder is None:
         raise RuntimeError("NUMBA_CACHE_DIR must name a folder that can be written: compiled code cannot be kept")
-    begin, before = perf_counter(), _compilations(found)
+    begin, before = perf_counter(), _compilations(functions)
     use_everything()
-    return Warmth(len(found), _compilations(found) - before, perf_counter() - begin, Path(folder))
+    return Warmth(len(functions), _compilations(functions) - before, perf_counter() - begin, Path(folder))
 
 
 def kernels() -> list[Any]:
-    """All compiled functions of the package, those that are inlined into others as well."""
+    """All compiled functions of the package, including inlined ones."""
     package = Path(thali.__file__).parent
     names = [".".join(("thali", *file.relative_to(package).with_suffix("").parts)) for file in kernel_files()]
     return [
@@ -78,9 +78,9 @@ def kernels() -> list[Any]:
 
 
 def use_everything() -> None:
-    """A call of everything that calls a kernel. New kernels, and new ways to call one, get a line here.
+    """Call everything that calls a kernel. Add a line here for each new kernel and each new way to call one.
 
-    What matters is the types of arrays, and whether they are read-only; their size does not.
+    Only the types of arrays matter, and whether they are read-only; their size does not.
     """
     interactions = Interactions.of(
         [("ana", "Heat", 1.0), ("ana", "Fargo", 1.0), ("bob", "Heat", 1.0), ("bob", "Ronin", 1.0)],
@@ -91,7 +91,7 @@ def use_everything() -> None:
     for coverage in ("probabilistic", "max", _OwnCoverage()):
         catalog = Catalog.estimate(interactions, coverage=coverage)
         person = DiverseCascade(catalog, theta)
-        for known in (theta, person.theta):  # one that can be written, one read-only
+        for known in (theta, person.theta):  # one writable, one read-only
             greedy_lists(catalog, known, K)
             under(known, catalog, K, build=plain.build)
             optimal_list(catalog, known[0], K)
@@ -114,12 +114,12 @@ def use_everything() -> None:
             lists = policy.recommend(state, rng=0)
             clicks = person.sample(lists, np.random.default_rng(0))
             policy.update(state, lists, clicks)
-            policy.update(state, lists, clicks, policy.gains(lists))  # as for clicks that come late
+            policy.update(state, lists, clicks, policy.gains(lists))  # as for late clicks
             state.put([0], state.take([1]))
             policy.recommend(state, rng=0, exclude=[0])
             policy.recommend(state, rng=0, candidates=[[0, 1], [1, 2]])
         serve(catalog, K)
-    many = Catalog(np.random.default_rng(0).random((80, 6)))  # items in boxes, of more topics than a few
+    many = Catalog(np.random.default_rng(0).random((80, 6)))  # a search index with boxes, and more than a few topics
     greedy_lists(many, np.full((1, 6), 0.1), K)
     many.put(80, np.full(6, 0.5))
     many.put(0, np.full(6, 0.4))
@@ -127,7 +127,7 @@ def use_everything() -> None:
 
 
 def serve(catalog: Catalog, K: int) -> None:
-    """What the service does for a person."""
+    """Run what the service does for a user."""
     with TemporaryDirectory() as folder, Recommender(CascadeLSB(catalog, K), f"sqlite:///{folder}/taste.db") as service:
         for _ in range(2):
             service.feedback(service.recommend("ana").id, clicked=[0])
@@ -135,12 +135,12 @@ def serve(catalog: Catalog, K: int) -> None:
 
 
 class _OwnCoverage:
-    """A coverage of one's own, for the code that serves those."""
+    """A user-defined coverage, for the code path that handles those."""
 
     def coverage(self, items: Integers, weights: Floats) -> Floats:
-        """The largest weight, by NumPy."""
+        """The largest weight, computed by NumPy."""
         return np.asarray(weights.max(axis=0, initial=0.0))
 
 
-def _compilations(found: list[Any]) -> int:
-    return sum(sum(function.stats.cache_misses.values()) for function in found)
+def _compilations(functions: list[Any]) -> int:
+    return sum(sum(function.stats.cache_misses.values()) for function in functions)

@@ -1,4 +1,4 @@
-"""``thali demo``: the paper's synthetic experiment; with ``--web``, the page."""
+"""``thali demo``: the paper's synthetic experiment, or with ``--web`` a web page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from thali.cli import page
 
-# Options that are the page's.
+# Options that need --web.
 WEB = {"port", "items", "data"}
 
 
@@ -38,9 +38,9 @@ def demo(
     With --web: a page on which you click and it learns, and on which you watch simulated people.
     """
     given = {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
-    strange = given & {"steps", "seeds", "seed", "alpha", "sigma", "out"} if web else given & WEB
-    if strange:
-        raise ValueError(f"--{min(strange)} must come {'without' if web else 'with'} --web")
+    misplaced = given & {"steps", "seeds", "seed", "alpha", "sigma", "out"} if web else given & WEB
+    if misplaced:
+        raise ValueError(f"--{min(misplaced)} must come {'without' if web else 'with'} --web")
     if web:
         page.serve_page(items, data, port)
         return
@@ -82,7 +82,7 @@ def demo(
 
 
 def _alpha(text: str | None) -> float | str | None:
-    """A number where it reads as one, else as given (the policy says what it takes)."""
+    """Parse a number if possible, else return the text unchanged (the policy validates it)."""
     if text is None:
         return None
     try:

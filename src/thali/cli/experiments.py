@@ -22,7 +22,7 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Processes on this mach
 Cluster = Annotated[str | None, typer.Option(help="The scheduler of a Dask cluster, such as tcp://host:8786.")]
 Seed = Annotated[int, typer.Option(min=0, help="From which splits, people and luck follow.")]
 
-# Columns that wide tables need, whatever the terminal has.
+# Columns that wide tables need, whatever the width of the terminal.
 WIDE = 130
 
 
@@ -71,8 +71,8 @@ def experiments() -> None:
     console = Console(width=max(WIDE, Console().width))
     console.print(experiments_table())
     console.print("\nPeople: how many, in how many random splits. Suites:")
-    for suite, told in SUITES.items():
-        console.print(f"  {suite}: {told}", highlight=False)
+    for suite, description in SUITES.items():
+        console.print(f"  {suite}: {description}", highlight=False)
 
 
 def run(
@@ -96,8 +96,8 @@ def run(
 
     console = Console(width=max(WIDE, Console().width))
     experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
-    found = _perform([experiment], data, out, workers, cluster, seed, console)
-    console.print(outcomes_table(found, [experiment.name]))
+    results = _perform([experiment], data, out, workers, cluster, seed, console)
+    console.print(outcomes_table(results, [experiment.name]))
     console.print(f"Rows: {out / 'rows' / experiment.name}; figures: thali report {out}", soft_wrap=True)
 
 
@@ -124,13 +124,13 @@ def sweep(
 
     console = Console()
     experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
-    without = [policy for policy in experiment.policies if policy in POLICIES and not optimistic(policy)]
-    if without:
-        raise ValueError(f"policies of sweep must have an α, got {', '.join(without)}")
-    found = _perform([experiment], data, out, workers, cluster, seed, console)
+    without_alpha = [policy for policy in experiment.policies if policy in POLICIES and not optimistic(policy)]
+    if without_alpha:
+        raise ValueError(f"policies of sweep must have an α, got {', '.join(without_alpha)}")
+    results = _perform([experiment], data, out, workers, cluster, seed, console)
     for policy in experiment.policies:
-        console.print(sweep_table(found, experiment, policy))
-    console.print(f"Figure: {draw(found, experiment.name, out / 'figures')}", soft_wrap=True)
+        console.print(sweep_table(results, experiment, policy))
+    console.print(f"Figure: {draw(results, experiment.name, out / 'figures')}", soft_wrap=True)
 
 
 def robustness(
@@ -162,11 +162,11 @@ def robustness(
 
     console = Console(width=max(WIDE, Console().width))
     named = None if policies is None else tuple(part.strip() for part in policies.split(","))
-    asked = [e if full else e.shrunk() for e in experiments_on(check_source(source), d, K, named)]
-    asked = [replace(e, users=users or e.users, steps=steps or e.steps) for e in asked]
-    asked = [replace(e, splits=min(e.splits, e.users)) for e in asked]
-    found = _perform(asked, data, out, workers, cluster, seed, console)
-    matrix = Matrix.of(found, source, named, robustness_cell(d, K))
+    chosen = [e if full else e.shrunk() for e in experiments_on(check_source(source), d, K, named)]
+    chosen = [replace(e, users=users or e.users, steps=steps or e.steps) for e in chosen]
+    chosen = [replace(e, splits=min(e.splits, e.users)) for e in chosen]
+    results = _perform(chosen, data, out, workers, cluster, seed, console)
+    matrix = Matrix.of(results, source, named, robustness_cell(d, K))
     for line in matrix.told(fitted(source, None if data is None else str(data), d, K)):
         console.print(line, highlight=False)
     for table in robustness_tables(matrix):
@@ -199,31 +199,31 @@ def _changed(
     alpha: str | None,
     sigma: str | None,
 ) -> Experiment:
-    """An experiment with what was asked for changed."""
+    """Return an experiment with the given settings changed."""
     from dataclasses import replace
 
     from thali.lab.settings import EXPERIMENTS, setting_of
 
     if name not in EXPERIMENTS:
         raise ValueError(f"experiment must be a name that 'thali experiments' lists, got {name!r}")
-    asked = EXPERIMENTS[name]
+    experiment = EXPERIMENTS[name]
     if users is not None:
-        asked = replace(asked, users=users, splits=min(asked.splits, users))
+        experiment = replace(experiment, users=users, splits=min(experiment.splits, users))
     if splits is not None:
-        asked = replace(asked, splits=splits)
-    if asked.splits > asked.users:
-        raise ValueError(f"splits must be at most the {asked.users} people, got {asked.splits}")
+        experiment = replace(experiment, splits=splits)
+    if experiment.splits > experiment.users:
+        raise ValueError(f"splits must be at most the {experiment.users} people, got {experiment.splits}")
     if steps is not None:
-        asked = replace(asked, steps=steps)
+        experiment = replace(experiment, steps=steps)
     if policies is not None:
-        asked = replace(asked, policies=tuple(part.strip() for part in policies.split(",")))
+        experiment = replace(experiment, policies=tuple(part.strip() for part in policies.split(",")))
     if sigma is not None and alpha is None:
         raise ValueError(f"sigma must come with alpha, as the width goes with their product, got sigma {sigma} alone")
     if alpha is not None:
         sigmas = (sigma or "0.1").split(",")
         settings = [setting_of(a.strip(), s.strip()) for s in sigmas for a in alpha.split(",")]
-        asked = replace(asked, settings=tuple(dict.fromkeys(settings)))
-    return asked
+        experiment = replace(experiment, settings=tuple(dict.fromkeys(settings)))
+    return experiment
 
 
 def _perform(
@@ -235,7 +235,7 @@ def _perform(
     seed: int,
     console: Any,
 ) -> Results:
-    """Run what is not stored yet, with a bar; the results."""
+    """Run what is not stored yet, with a progress bar; return the results."""
     from rich.progress import (
         BarColumn,
         Progress,

@@ -1,4 +1,4 @@
-"""``thali demo --web``: the page, with items to play with and a store that is gone afterwards."""
+"""``thali demo --web``: the page, with example items and a temporary store."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from thali.catalog.catalog import Catalog
 
 K = 6
-#: What can be played with, each learning on its own; people begin with the first.
+#: The policies to try. Each learns on its own; users start with the first.
 POLICIES = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CombLinUCB")
 HOST = "127.0.0.1"
 
 
 class Items(StrEnum):
-    """What lists are made of."""
+    """Which items to make lists of."""
 
     auto = "auto"
     dishes = "dishes"
@@ -37,8 +37,8 @@ def serve_page(items: Items, data: Path | None, port: int) -> None:
     from thali.service.http.settings import LearnerSetting, Settings
 
     check_free(HOST, port)
-    catalog, told = choose(items, data)
-    typer.echo(f"{told}. The first time ever thali compiles for a minute.", err=True)
+    catalog, description = choose(items, data)
+    typer.echo(f"{description}. The first time ever thali compiles for a minute.", err=True)
     with tempfile.TemporaryDirectory(prefix="thali-demo-") as folder:
         file = Path(folder) / "catalog.parquet"
         save_catalog(catalog, file)
@@ -55,7 +55,7 @@ def serve_page(items: Items, data: Path | None, port: int) -> None:
 
 
 def choose(items: Items, data: Path | None) -> tuple[Catalog, str]:
-    """A catalog, and what is said of it: films where MovieLens is there, else the dishes that come with thali."""
+    """Return a catalog and its description: films if MovieLens is found, else the dishes that come with thali."""
     from thali.catalog.catalog import Catalog
     from thali.datasets import dishes, fetch
 
@@ -65,23 +65,23 @@ def choose(items: Items, data: Path | None) -> tuple[Catalog, str]:
     if items is Items.movielens and films is None:
         films = fetch.folder("ml-1m", data)
     if films is not None:
-        made = movielens(films)
-        return made, f"The {len(made):,} most rated films of MovieLens, from {films}"
+        catalog = movielens(films)
+        return catalog, f"The {len(catalog):,} most rated films of MovieLens, from {films}"
     if data is not None and items is Items.auto:
         raise ValueError(f"data must be a folder that holds ml-1m, got {data}")
-    made = Catalog(*dishes())
-    return made, f"{len(made)} dishes that come with thali; with --data or $THALI_DATA, films of MovieLens"
+    catalog = Catalog(*dishes())
+    return catalog, f"{len(catalog)} dishes that come with thali; with --data or $THALI_DATA, films of MovieLens"
 
 
 def movielens(folder: Path) -> Catalog:
-    """The paper's films with its w̄, by their titles."""
+    """The paper's films and w̄, with items named by title."""
     from thali.catalog.catalog import Catalog
     from thali.datasets import movielens as read
     from thali.datasets import movielens_titles
 
     catalog = Catalog.estimate(read(folder).most_active(users=1000, items=1000).attracted(at_least=5))
     titles: Mapping[Any, str] = movielens_titles(folder)
-    named = [titles[film] for film in catalog.items]
-    several = {title for title, times in Counter(named).items() if times > 1}
-    items = [f"{name} [{film}]" if name in several else name for film, name in zip(catalog.items, named, strict=True)]
+    names = [titles[film] for film in catalog.items]
+    shared = {title for title, times in Counter(names).items() if times > 1}
+    items = [f"{name} [{film}]" if name in shared else name for film, name in zip(catalog.items, names, strict=True)]
     return Catalog(catalog.csr, items=items, topics=list(catalog.topics))

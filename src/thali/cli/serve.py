@@ -79,18 +79,18 @@ def serve(
     )
     check_free(host, port)
     typer.echo(f"thali loads {catalog}; the first time ever it compiles for a minute.", err=True)
-    told = f"thali serves {catalog} on {address(host, port)}, a page to try it and the API at /docs; Ctrl-C stops it."
-    run(settings, host, port, workers, told)
+    text = f"thali serves {catalog} on {address(host, port)}, a page to try it and the API at /docs; Ctrl-C stops it."
+    run(settings, host, port, workers, text)
 
 
 def run(settings: Settings, host: str, port: int, workers: int, told: str) -> None:
-    """Serve until stopped; told: what is said once all is ready."""
+    """Serve until stopped. told: the message to print once everything is ready."""
     import uvicorn
 
     from thali.service.http.app import create_app, make_recommender
     from thali.service.http.metrics import MULTIPROCESS_DIR
 
-    recommender = make_recommender(settings)  # here, so that what is wrong is a sentence
+    recommender = make_recommender(settings)  # here, so that an error prints one sentence
     options: dict[str, Any] = {
         "host": host,
         "port": port,
@@ -102,7 +102,7 @@ def run(settings: Settings, host: str, port: int, workers: int, told: str) -> No
         "timeout_graceful_shutdown": 10,
     }
     typer.echo(told, err=True)
-    # uvicorn finishes what it has begun, and then sends itself the signal again: to be stopped is no failure.
+    # uvicorn finishes its open requests, then sends itself the signal again. Being stopped is not a failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if workers == 1:
         uvicorn.run(create_app(settings, lambda _: recommender), lifespan="on", **options)
@@ -110,7 +110,7 @@ def run(settings: Settings, host: str, port: int, workers: int, told: str) -> No
     recommender.close()
     settings.to_environment()
     with tempfile.TemporaryDirectory(prefix="thali-metrics-") as folder:
-        os.environ[MULTIPROCESS_DIR] = folder  # the processes count together
+        os.environ[MULTIPROCESS_DIR] = folder  # the processes share their metrics
         uvicorn.run(
             "thali.service.http.app:create_app_from_environment",
             factory=True,
@@ -121,14 +121,14 @@ def run(settings: Settings, host: str, port: int, workers: int, told: str) -> No
 
 
 def address(host: str, port: int) -> str:
-    """Where a browser finds it."""
+    """The URL for a browser."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def check_installed(command: str) -> None:
-    """An error if the service's own dependencies are missing."""
+    """Raise an error if the service's own dependencies are missing."""
     try:
-        import uvicorn  # noqa: F401 (to see that it is there)
+        import uvicorn  # noqa: F401 (only to see that it is installed)
 
         import thali.service.http.app  # noqa: F401 (the same)
     except ImportError as error:
@@ -136,12 +136,12 @@ def check_installed(command: str) -> None:
 
 
 def check_free(host: str, port: int) -> None:
-    """An error if nobody can listen there: said before a store is made."""
+    """Raise an error if this address is not free. Called before a store is created."""
     try:
         [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        with socket.socket(family, kind, protocol) as free:
-            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            free.bind(address)
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
     except OSError as error:
         raise ValueError(f"host and port must be free to listen on, got {host}:{port}: {error.strerror}") from None
 

@@ -1,4 +1,4 @@
-"""``thali replay``, ``backup``, ``restore``, ``export``, ``import``: on a store, also while a service uses it."""
+"""``thali replay``, ``backup``, ``restore``, ``export``, ``import``; all work while a service uses the store."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def replay(
     """Learn from past lists and clicks, once: stopped, it goes on where it was; run again, it does nothing."""
     from thali.service.recommender.replay import replay as learn
 
-    with _recommender(store, catalog, keep_days) as home, _bar("lines") as advance:
-        done = learn(home, log, advance)
+    with _recommender(store, catalog, keep_days) as recommender, _bar("lines") as advance:
+        done = learn(recommender, log, advance)
     again = f"; {done.before} lines were learned before" if done.before else ""
     typer.echo(f"Learned from {done.learned} lists of {log}{again}.")
 
@@ -100,7 +100,7 @@ def _open(url: str, *, new: bool = False) -> Iterator[SqlStore]:
 
 
 def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommender:
-    """With the learners that the store was last served with, or the service's default."""
+    """Open a recommender with the learners that the store was last served with, or the service's default."""
     import json
 
     from thali.catalog.file import load_catalog
@@ -127,18 +127,18 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
     if not running:
         running = {"default": {"policy": "CascadeLSB", "K": 10, "sigma": None, "examined": None, "share": 1.0}}
     policies: dict[str, Any] = {
-        name: POLICIES[told["policy"]](
-            loaded, min(told["K"], len(loaded)), sigma=told["sigma"], examined=told["examined"]
+        name: POLICIES[settings["policy"]](
+            loaded, min(settings["K"], len(loaded)), sigma=settings["sigma"], examined=settings["examined"]
         )
-        for name, told in running.items()
+        for name, settings in running.items()
     }
-    shares = {name: told["share"] for name, told in running.items()}
+    shares = {name: settings["share"] for name, settings in running.items()}
     return Recommender(policies, url, shares=shares, keep=keep_days * DAY_S)
 
 
 @contextmanager
 def _bar(unit: str) -> Iterator[Callable[[int], None]]:
-    """A count that goes up, on standard error."""
+    """Show a running count on standard error."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

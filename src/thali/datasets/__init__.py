@@ -1,6 +1,6 @@
-"""Publishers' files and your own tables → :class:`Interactions`; a catalog to play with → :class:`Weights`.
+"""Load publishers' files and your own tables as :class:`Interactions`, and a sample catalog as :class:`Weights`.
 
-Films: ``movielens_100k`` to ``movielens_32m``, and ``movielens`` of any folder. Music: ``taste_profile`` (songs) and
+Films: ``movielens_100k`` to ``movielens_32m``, and ``movielens`` for any folder. Music: ``taste_profile`` (songs) and
 ``hetrec_lastfm`` (artists). Restaurants: ``yelp``, ``yelp_core40`` and ``yelp_hin``. Your own: ``tables``.
 No data at all: ``dishes``.
 """

@@ -1,4 +1,4 @@
-"""The catalog that comes with thali: dishes of the world, to play without data of one's own."""
+"""The sample catalog that comes with thali: dishes of the world, to try thali without your own data."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ from thali.datasets.weights import Weights, weights
 def dishes() -> Weights:
     """200 dishes, each with 1 to 4 of 16 topics such as bread, soup and spicy, for ``thali.Catalog(*dishes())``.
 
-    The dishes are real; their weights w̄ are our judgement, in steps of 0.05: how strongly the dish attracts someone who
-    loves the topic. 0.6 and more is what it is known for, less what it has as well. They were compiled for thali, are
-    under its licence, and lie in dishes.csv beside this file.
-    Cost: the file is read at each call, in some milliseconds; the first call also imports polars.
+    The dishes are real. Their weights w̄ are our judgement, in steps of 0.05, of how strongly the dish attracts someone
+    who loves the topic: 0.6 and more for what it is known for, less for its other topics. The list was compiled for
+    thali, has the same licence, and is in dishes.csv beside this file.
+    Cost: each call reads the file, in a few milliseconds; the first call also imports polars.
 
     Examples
     --------

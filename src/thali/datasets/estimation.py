@@ -1,4 +1,4 @@
-"""The paper's click model from data: w̄(i,j) and θ*, as in Real-World Datasets; and how people browse, roughly."""
+"""Estimate the paper's click model from data: w̄(i,j) and θ*, as in Real-World Datasets; and rough browsing habits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from thali.tools.types import Floats, Integers
 
 
 def attractiveness(interactions: Interactions) -> sp.csr_array:
-    """w̄(i,j) (items, topics): the users attracted to item i over those attracted to topic j at all (Section 7.4).
+    """w̄(i,j) (items, topics): the number of users attracted to item i, over those attracted to topic j (Section 7.4).
 
-    Every interaction counts as an attraction, F(u, i) = 1: call ``attracted`` before. A topic that attracts nobody has
+    Every interaction counts as an attraction, F(u, i) = 1: call ``attracted`` first. A topic that attracts nobody has
     w̄ = 0. Cost: O(interactions · topics of an item).
     """
     checks.instance("interactions", interactions, Interactions)
@@ -29,10 +29,10 @@ def attractiveness(interactions: Interactions) -> sp.csr_array:
 
 
 def preferences(interactions: Interactions) -> Floats:
-    """θ* (users, d): a user's attractive items in topic j over the topics of all of them (Section 7.4).
+    """θ* (users, d): the user's attractive items in topic j, over the sum of this count over topics (Section 7.4).
 
-    Every interaction counts as an attraction: call ``attracted`` before. A user with no attraction in these topics
-    has no θ*: the row is 0, and an experiment does not draw that user. Cost: O(interactions · topics of an item).
+    Every interaction counts as an attraction: call ``attracted`` first. A user with no attraction in these topics has
+    no θ*: the row is 0, and experiments do not draw that user. Cost: O(interactions · topics of an item).
     """
     checks.instance("interactions", interactions, Interactions)
     counts = _counts(interactions)
@@ -42,7 +42,7 @@ def preferences(interactions: Interactions) -> Floats:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Settings of click models from a data set's own rates, by :func:`behaviour`."""
+    """Settings of click models derived from a data set by :func:`behaviour`."""
 
     satisfaction: float
     """Of :class:`thali.DynamicBayesian`."""
@@ -57,31 +57,32 @@ class Behaviour:
     skip: float
     """Of :class:`thali.NoisyCascade`."""
     intercept: float
-    """Of the line from which extra and skip follow, before they were brought into range."""
+    """Of the fitted line that gives extra and skip, before clipping."""
     slope: float
     """Of the same line."""
 
 
 def behaviour(interactions: Interactions, *, at_least: float, K: int) -> Behaviour:
-    """Settings for click models from all interactions and their values, before ``attracted``.
+    """Settings for click models, from all interactions and their values: call it before ``attracted``.
 
-    Stand-ins: such data know nothing of lists, positions or clicks, so none of these is an estimate of how anyone
-    browses. They only make people who break the paper's model as much as rates of the same data would suggest.
+    These are stand-ins. Such data say nothing about lists, positions or clicks, so none of these is an estimate of how
+    anyone browses. They only create people who deviate from the paper's model about as much as the data suggest.
 
-    satisfaction: the share of interactions of at least this value: clicked is rated or played at all, satisfied loved.
+    satisfaction: the share of interactions with a value of at least at_least. Any interaction counts as a click, and
+        these as satisfying ones.
     going_on: 1 - satisfaction.
-    examined: how deep people go: position k = 0..K-1 by the share of users (with any interaction) who have more than
-        k/K of the interactions of the most active one.
-    perseverance: those who get to a next position, by this, over those who get to the one before; 1 for K = 1.
-    extra, skip: the least-squares line F(u,i) ≈ extra + (1-skip-extra)·⟨w̄_i, θ_u⟩ over all pairs of users and items,
-        with F, w̄ and θ of the interactions of at least this value. What the line says at 0 and at 1, which is extra
-        and 1-skip, is brought into [0, 1]; a line that falls becomes the mean of F. ``intercept`` and ``slope`` are the
-        line as it was.
+    examined: for each position k = 0..K-1, the share of users (with any interaction) who have more than k/K of the
+        interactions of the most active user.
+    perseverance: by ``examined``, those who reach a next position over those who reach the one before; 1 for K = 1.
+    extra, skip: from the least-squares line F(u,i) ≈ extra + (1-skip-extra)·⟨w̄_i, θ_u⟩ over all pairs of users and
+        items, with F, w̄ and θ from the interactions with a value of at least at_least. The line's values at 0 and 1,
+        which are extra and 1-skip, are clipped to [0, 1]; a falling line is replaced by the mean of F. ``intercept``
+        and ``slope`` are those of the unclipped line.
 
     Parameters
     ----------
     at_least: as in ``attracted``.
-    K: how many positions, at most the items.
+    K: the number of positions, at most the number of items.
 
     Cost: O(interactions · topics of an item + (users + items)·d²); no array of all pairs.
 
@@ -115,10 +116,10 @@ def behaviour(interactions: Interactions, *, at_least: float, K: int) -> Behavio
 
 
 def _line(loved: Interactions) -> tuple[float, float]:
-    """Intercept and slope of F on a(u,i) = ⟨w̄_i, θ_u⟩ over all pairs, from sums of d² numbers each.
+    """Intercept and slope of the regression of F on a(u,i) = ⟨w̄_i, θ_u⟩ over all pairs, from sums of d² numbers.
 
-    Σ a = ⟨Σ w̄_i, Σ θ_u⟩, Σ a² = ⟨Σ w̄_i w̄_iᵀ, Σ θ_u θ_uᵀ⟩, Σ F·a = Σ_u ⟨Σ_i F(u,i)·w̄_i, θ_u⟩. Flat where a is the same
-    for all pairs.
+    Σ a = ⟨Σ w̄_i, Σ θ_u⟩, Σ a² = ⟨Σ w̄_i w̄_iᵀ, Σ θ_u θ_uᵀ⟩, Σ F·a = Σ_u ⟨Σ_i F(u,i)·w̄_i, θ_u⟩. The slope is 0 if a is
+    the same for all pairs.
     """
     weights, theta = attractiveness(loved), preferences(loved)
     pairs = len(loved.users) * len(loved.items)

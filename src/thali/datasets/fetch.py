@@ -1,4 +1,4 @@
-"""Publishers' archives: name, address, SHA-256, and the folder they are kept in."""
+"""Publishers' archives: name, address, SHA-256, and the folder that holds their files."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-#: Seconds without an answer, after which the publisher counts as out of reach.
+#: Seconds without a response after which a download fails.
 TIMEOUT = 30.0
 
 
 @dataclass(frozen=True)
 class Archive:
-    """A data set by the name of its folder, and how it is had.
+    """A data set by the name of its folder, and how to get it.
 
-    files: what the folder must hold, in words. page: where the publisher tells of it, and of the licence.
-    address, sha256: the zip file; only where both are known is it fetched. inside: the folder in the zip that holds
-    the files, "" where they lie at its top.
+    files: a description of what the folder must hold. page: the publisher's page about the data and its licence.
+    address, sha256: the zip file, which is fetched only if both are known. inside: the folder in the zip that holds
+    the files, "" if they are at the top level.
     """
 
     name: str
@@ -83,13 +83,13 @@ ARCHIVES: Mapping[str, Archive] = {
 def folder(name: str, root: str | Path | None = None, *, archives: Mapping[str, Archive] = ARCHIVES) -> Path:
     """The folder that holds the data set of this name.
 
-    With root: ``root/name``, or root itself where that is its name; nothing is fetched. Without: ``$THALI_DATA/name``
-    if it is there, else the cache folder's, into which it is fetched first where that may be done.
+    With root: ``root/name``, or root itself if that is its name; nothing is fetched. Without: ``$THALI_DATA/name`` if
+    it exists, else the one in the cache folder, fetched first if necessary and possible.
     """
     archive = archives[name]
-    here = found(name, root)
-    if here is not None:
-        return here
+    existing = found(name, root)
+    if existing is not None:
+        return existing
     if root is not None:
         raise FileNotFoundError(
             f"{Path(root) / name} is not there: it must hold {archive.files}, from {archive.address or archive.page}"
@@ -98,7 +98,7 @@ def folder(name: str, root: str | Path | None = None, *, archives: Mapping[str, 
 
 
 def found(name: str, root: str | Path | None = None) -> Path | None:
-    """The same folder if it is there already, without fetching."""
+    """The same folder if it exists already, without fetching; else None."""
     if root is not None:
         base = Path(root)
         if (base / name).is_dir():
@@ -110,7 +110,7 @@ def found(name: str, root: str | Path | None = None) -> Path | None:
 
 
 def cache() -> Path:
-    """Where fetched files are kept: ``$THALI_CACHE``, else thali in ``$XDG_CACHE_HOME``, else ``~/.cache/thali``."""
+    """The folder for fetched files: ``$THALI_CACHE``, else ``$XDG_CACHE_HOME/thali``, else ``~/.cache/thali``."""
     own, common = os.environ.get("THALI_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
     if own:
         return Path(own)
@@ -120,9 +120,9 @@ def cache() -> Path:
 def fetch(archive: Archive, into: Path) -> Path:
     """Download the archive, check it, unpack it, and move it to ``into/name`` in one step.
 
-    Stopped at any moment it leaves nothing there but the whole; of two at once the slower one takes what the faster
-    one made. No network is an OSError, a wrong SHA-256 a ValueError; both say what to do by hand.
-    Cost: disk for the zip and the files together while it runs.
+    If interrupted, it leaves either the complete folder or nothing. If two processes fetch at once, the slower one uses
+    the folder of the faster one. A network failure raises OSError, a wrong SHA-256 ValueError; both messages say what
+    to do by hand. Cost: disk space for the zip and the files together while it runs.
     """
     final = into / archive.name
     by_hand = f"put {archive.files} into {final}, or into {archive.name} in the folder that $THALI_DATA names"
@@ -151,34 +151,34 @@ def fetch(archive: Archive, into: Path) -> Path:
         try:
             os.replace(files / archive.inside, final)
         except OSError:
-            if not final.is_dir():  # where it is, another process was faster
+            if not final.is_dir():  # if it exists, another process was faster
                 raise
     return final
 
 
 def _chunks(address: str, by_hand: str) -> Iterator[bytes]:
-    """The bytes at an address; that they do not come, or not all, is an OSError."""
-    import urllib.request  # takes a while, and few calls fetch anything
+    """Download the bytes at an address; raises OSError if they cannot be read completely."""
+    import urllib.request  # a slow import, and few calls fetch anything
     from http.client import HTTPException
     from urllib.error import HTTPError
 
     request = urllib.request.Request(address, headers={"User-Agent": "thali"})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
-            promised, came = response.headers.get("Content-Length"), 0
+            promised, received = response.headers.get("Content-Length"), 0
             while chunk := response.read(1 << 20):
-                came += len(chunk)
+                received += len(chunk)
                 yield chunk
-        if promised is not None and came != int(promised):
-            raise OSError(f"it ended after {came} of {promised} bytes")
+        if promised is not None and received != int(promised):
+            raise OSError(f"it ended after {received} of {promised} bytes")
     except (OSError, HTTPException) as error:
-        if isinstance(error, HTTPError):  # it is the answer, too
+        if isinstance(error, HTTPError):  # the error is also the open response
             error.close()
         raise OSError(f"{address} could not be fetched: {error}. Get it in another way and {by_hand}") from error
 
 
 def _unzip(zipped: Path, files: Path, address: str) -> None:
-    """Unpack; a member that would land elsewhere is refused before anything is written."""
+    """Unpack. Before anything is written, a member that would land outside the folder is refused."""
     with zipfile.ZipFile(zipped) as archive:
         for member in archive.infolist():
             path = PurePosixPath(member.filename)

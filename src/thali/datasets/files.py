@@ -1,4 +1,4 @@
-"""Reading publishers' files: fast where they are sound, and by the line where they are not."""
+"""Read publishers' files: fast if they are valid, and line by line to find the first error if not."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ Duplicates = Literal["error", "last", "sum"]
 
 @dataclass(frozen=True)
 class Table:
-    """A file of one row a line: where its columns are, and what they hold.
+    """A file with one row per line: where its columns are, and what they hold.
 
-    columns: name → kind, in the order of the file; of a file with a header, those wanted, in any order. Further
-    columns of the file are not read. A "name" is a text that comes many times, kept as a code. An empty line is no row.
+    columns: name → kind, in the order of the file; for a file with a header, the wanted columns in any order. Other
+    columns of the file are not read. A "name" is a text that occurs many times, stored as a code. Empty lines are
+    skipped.
     """
 
     path: Path
@@ -38,32 +39,32 @@ class Table:
     encoding: str = "utf8"
 
     def read(self) -> pl.DataFrame:
-        """The columns as Int64, Float64, String and Categorical; a line that does not fit is an error that names it.
+        """The columns as Int64, Float64, String and Categorical. A malformed line is an error that names the line.
 
-        Cost: polars at full speed; only a file with a bad line is read again, line by line, to find it.
+        Cost: polars at full speed. Only a file with a bad line is read again, line by line, to find it.
         """
         self._exists()
         try:
             frame = self._scan()
         except polars().exceptions.PolarsError as error:
-            self._complain()
+            self._raise_first_error()
             raise ValueError(f"{self.path} cannot be read: {error}") from error
-        # Of text, "" is what a quoted empty field reads as.
+        # In text columns, a quoted empty field reads as "".
         bad = [
             (frame[name] == "" if kind != "number" else ~frame[name].is_finite()).any()
             for name, kind in self.columns.items()
             if kind != "whole"
         ]
         if any(frame.null_count().row(0)) or any(bad):
-            self._complain()
-            # No line is bad, so what is missing are empty lines.
+            self._raise_first_error()
+            # No line is bad, so the nulls come from empty lines.
             frame = frame.filter(~polars().all_horizontal(polars().all().is_null()))
             if any(frame.null_count().row(0)):
                 raise ValueError(f"{self.path} has an empty field")
         return frame
 
     def header_names(self) -> list[str]:
-        """The names in the first line; none of an empty file."""
+        """The names in the first line; none for an empty file."""
         self._exists()
         for _, row in self._lines():
             return row
@@ -76,14 +77,14 @@ class Table:
     def _scan(self) -> pl.DataFrame:
         pl = polars()
         types = {"whole": pl.Int64, "number": pl.Float64, "text": pl.String, "name": pl.Categorical}
-        # polars takes one character: of a::b it makes three columns, the second empty.
+        # polars takes a single-character separator: it reads a::b as three columns, the second empty.
         step = len(self.separator)
         names = list(self.columns)
         if not self.header:
             with self.path.open(encoding=self._codec, errors="replace", newline="") as file:
                 width = file.readline().count(self.separator) + 1
             if width < len(names):
-                self._complain()
+                self._raise_first_error()
                 raise ValueError(f"{self.path} must have {len(names)} fields in its first line, got {width}")
             places = {f"column_{1 + step * at}": name for at, name in enumerate(names)}
             schema = {f"column_{at}": pl.String for at in range(1, step * (width - 1) + 2)}
@@ -111,11 +112,11 @@ class Table:
         else:
             wanted = [pl.col(place).alias(name) for place, name in places.items()]
         between = [f"column_{1 + step * at + gap}" for at in range(len(names) - 1) for gap in range(1, step)]
-        if between:  # of a:x:b they are not empty
+        if between:  # for a:x:b they are not empty
             wanted.append(pl.any_horizontal(pl.col(between).is_not_null()).alias("between"))
         frame = lazy.select(wanted).collect()
         if between and frame["between"].any():
-            self._complain()
+            self._raise_first_error()
             raise ValueError(f"{self.path} must have fields divided by {self.separator!r}")
         chosen: DataFrame = frame.select(names)
         return chosen
@@ -125,9 +126,9 @@ class Table:
         return "utf-8" if self.encoding == "utf8" else self.encoding
 
     def rows(self, *, exact: bool = True) -> Iterator[tuple[int, list[str]]]:
-        """Number of the line and fields as text, in the order of columns: the slow and exact road.
+        """Line number and fields as text, in the order of columns: slow, but with exact checks.
 
-        Exact: a line with more fields than the first is an error; ``read`` sees that only if it reads all columns.
+        exact: a line with more fields than the first is an error; ``read`` sees that only if it reads all columns.
         """
         order, width = list(range(len(self.columns))), 0
         for number, row in self._lines():
@@ -155,7 +156,7 @@ class Table:
             raise ValueError(f"{self.path} is empty")
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Number and fields of every line that is not empty; bytes that are no text come as lone surrogates."""
+        """Number and fields of every non-empty line. Undecodable bytes become lone surrogates."""
         codec = "utf-8-sig" if self._codec == "utf-8" else self._codec
         with self.path.open(encoding=codec, errors="surrogateescape", newline="") as file:
             if len(self.separator) == 1 and self.quoted:
@@ -170,14 +171,14 @@ class Table:
                         yield number, text.split(self.separator)
 
     def line(self, row: int) -> int:
-        """The number of the line of this row, from 0."""
+        """The line number of a row (rows count from 0)."""
         for at, (number, _) in enumerate(self.rows(exact=False)):
             if at == row:
                 return number
         raise AssertionError("a row that was read has a line")
 
-    def _complain(self) -> None:
-        """Raise the error of the first bad line."""
+    def _raise_first_error(self) -> None:
+        """Raise an error for the first bad line, if there is one."""
         for number, row in self.rows():
             for (name, kind), text in zip(self.columns.items(), row, strict=True):
                 if not _fits(text, kind):
@@ -212,11 +213,11 @@ def collect(
     highest: float = np.inf,
     frame: pl.DataFrame | None = None,
 ) -> Interactions:
-    """Interactions from a table with columns user, item and value (in this order), and the topics of the items named.
+    """Build Interactions from a table with columns user, item and value (in this order), and each item's topics.
 
-    An item of the table that is not among names is an error with its line, as is a value out of bounds. A user and item
-    that come again: an error, or the "last" row counts, or their "sum".
-    frame: what the table read, if that is already here (in the order of the file).
+    names, topics: the items and the topics of each. An item that is not among names and a value out of bounds are
+    errors that name the line. For a repeated pair of user and item: raise an "error", keep the "last" value, or "sum".
+    frame: the rows of the table, if already read (in the order of the file).
     """
     pl = polars()
     frame = table.read() if frame is None else frame
@@ -242,14 +243,14 @@ def collect(
             f"{table.path}, line {table.line(row)}: {item_name} {frame[item_name][row]!r} is not in {items_path}"
         )
     all_topics, membership = memberships([topics[at] for at in order])
-    found = Interactions(users, items, all_topics, user=user, item=item, value=value, membership=membership)
-    twice = found.repeated()
-    if twice is None:
-        return found
+    interactions = Interactions(users, items, all_topics, user=user, item=item, value=value, membership=membership)
+    repeated = interactions.repeated()
+    if repeated is None:
+        return interactions
     if duplicates == "error":
         raise ValueError(
-            f"{table.path}, line {table.line(twice)}: user {users[user[twice]]!r} has item "
-            f"{items[item[twice]]!r} already (duplicates 'last' or 'sum' allow that, where there is such a setting)"
+            f"{table.path}, line {table.line(repeated)}: user {users[user[repeated]]!r} has item "
+            f"{items[item[repeated]]!r} already (duplicates 'last' or 'sum' allow that, where there is such a setting)"
         )
     pairs = pl.DataFrame({"user": user, "item": item, "value": value})
     merged = pairs.group_by("user", "item", maintain_order=True).agg(
@@ -260,37 +261,37 @@ def collect(
 
 
 def codes_of(column: pl.Series) -> tuple[list[Any], np.ndarray]:
-    """The names of a column, ascending, and the place of each row's name among them."""
+    """The distinct names of a column, ascending, and for each row the position of its name among them."""
     pl = polars()
     if column.dtype == pl.String:
         names = column.unique().sort()
         return names.to_list(), column.cast(pl.Enum(names)).to_physical().cast(pl.Int32).to_numpy()
     if column.dtype == pl.Categorical and len(column):
-        once = column.unique()
-        order = once.cast(pl.String).arg_sort()
-        old = once.gather(order).to_physical().to_numpy()
+        distinct = column.unique()
+        order = distinct.cast(pl.String).arg_sort()
+        old = distinct.gather(order).to_physical().to_numpy()
         new = np.zeros(int(old.max()) + 1, dtype=np.int32)
         new[old] = np.arange(len(old), dtype=np.int32)
-        return once.gather(order).cast(pl.String).to_list(), new[column.to_physical().to_numpy()]
+        return distinct.gather(order).cast(pl.String).to_list(), new[column.to_physical().to_numpy()]
     values = column.to_numpy()
     if not values.size:
         return [], np.empty(0, dtype=np.int32)
     low, high = int(values.min()), int(values.max())
     if high - low < 10 * values.size + 1000:  # few gaps: count instead of sorting
-        here = np.zeros(high - low + 1, dtype=bool)
-        here[values - low] = True
-        place = np.cumsum(here, dtype=np.int32) - np.int32(1)
-        return (np.flatnonzero(here) + low).tolist(), place[values - low]
+        present = np.zeros(high - low + 1, dtype=bool)
+        present[values - low] = True
+        position = np.cumsum(present, dtype=np.int32) - np.int32(1)
+        return (np.flatnonzero(present) + low).tolist(), position[values - low]
     unique, codes = np.unique(values, return_inverse=True)
     return unique.tolist(), codes.astype(np.int32)
 
 
 def polars() -> Any:
-    """The library, or a sentence that says what to install."""
+    """Import polars; if it is missing, the error says what to install."""
     try:
-        import polars as found
+        import polars as library
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "thali.datasets needs polars, of the extra 'lab': pip install 'thali[lab]'"
         ) from error
-    return found
+    return library

@@ -1,4 +1,4 @@
-"""Who did what with which item, and the topics of items: what every loader returns."""
+"""Users' interactions with items, and the items' topics: what every loader returns."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from thali.tools.types import Integers
 class Interactions:
     """A value (stars, plays) for some pairs of users and items, each pair once, and the topics of every item.
 
-    Nothing is changed in place: each selection returns new interactions. A typical road from a publisher's file to the
-    paper's F and G (Real-World Datasets) is
+    Immutable: each selection returns new interactions. A typical way from a publisher's file to the paper's F and G
+    (Real-World Datasets) is
     ``data.most_active(users=1000, items=1000).attracted(at_least=5).top_topics(18)``.
 
     Attributes
     ----------
-    users, items, topics: names, ascending (topics: as selected); everything else counts in them, from 0.
-    user, item, value: one entry an interaction.
+    users, items, topics: names, ascending (topics: as selected). Everything else refers to them by position, from 0.
+    user, item, value: one entry per interaction.
     membership: G (items, topics), a scipy.sparse.csr_array of booleans.
 
     Examples
@@ -67,7 +67,7 @@ class Interactions:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[Any, Any, float]], topics: Mapping[Any, Iterable[Hashable]]) -> Self:
-        """From rows (user, item, value) in memory and the topics of each item; large files go through the loaders."""
+        """Build from rows (user, item, value) in memory and the topics of each item. Large files: use the loaders."""
         triples = list(rows)
         for row in triples:
             if not isinstance(row, tuple | list) or len(row) != 3 or not all(isinstance(x, Hashable) for x in row[:2]):
@@ -79,7 +79,7 @@ class Interactions:
                 raise ValueError(f"topics must have every item of rows, but not {what!r} of user {who!r}")
             checks.number(f"value of {who!r} and {what!r}", value, low=-np.inf)
         names, membership = memberships([topics[name] for name in items])
-        found = cls(
+        interactions = cls(
             users,
             items,
             names,
@@ -88,11 +88,11 @@ class Interactions:
             value=np.array([row[2] for row in triples], dtype=np.float64),
             membership=membership,
         )
-        twice = found.repeated()
-        if twice is not None:
-            who, what, _ = triples[twice]
+        repeated = interactions.repeated()
+        if repeated is not None:
+            who, what, _ = triples[repeated]
             raise ValueError(f"rows must have each user and item once, got {who!r} and {what!r} again")
-        return found
+        return interactions
 
     def __repr__(self) -> str:
         return (
@@ -105,16 +105,16 @@ class Interactions:
 
     @property
     def density(self) -> float:
-        """The share of user-item pairs that are here: after ``attracted``, of attractive pairs."""
+        """The share of user-item pairs that have a value; after ``attracted``, the share of attractive pairs."""
         return len(self) / max(1, len(self.users) * len(self.items))
 
     def most_active(
         self, *, users: int | None = None, items: int | None = None, by: Literal["count", "value"] = "count"
     ) -> Self:
-        """The users and the items with the most interactions, or the largest total value, in all of the data.
+        """Keep the users and the items with the most interactions, or the largest total value, in all of the data.
 
-        At most so many of each (all, if None); ties go to the smaller name; names stay ascending. Both are
-        counted before either is left out.
+        users, items: how many to keep at most (all if None). Ties go to the smaller name; names stay ascending. Both
+        are counted before either is filtered.
         """
         if by not in ("count", "value"):
             raise ValueError(f"by of most_active must be 'count' or 'value', got {by!r}")
@@ -124,13 +124,13 @@ class Interactions:
         return self._take(kept_users, kept_items)
 
     def attracted(self, at_least: float) -> Self:
-        """Only the interactions of at least this value: the pairs with F(u, i) = 1. Users and items all stay."""
+        """Keep the interactions with at least this value: the pairs with F(u, i) = 1. All users and items stay."""
         at_least = checks.number("at_least of attracted", at_least, low=-np.inf)
         keep = self.value >= at_least
         return self._with(user=self.user[keep], item=self.item[keep], value=self.value[keep])
 
     def top_topics(self, d: int) -> Self:
-        """The d topics with the most of these items, most first, ties by name. Items without any of them stay."""
+        """Keep the d topics with the most items, largest first, ties by name. Items without any of them stay."""
         counts = self.topic_counts()
         d = checks.integer("d of top_topics", d, low=1)
         if d > len(counts):
@@ -142,13 +142,13 @@ class Interactions:
         return self._with(topics=[self.topics[j] for j in order], membership=chosen)
 
     def topic_counts(self) -> Integers:
-        """How many items each topic has (topics,)."""
+        """The number of items of each topic (topics,)."""
         return np.bincount(self.membership.indices, minlength=len(self.topics))
 
     def split_users(self, seed: int = 0) -> tuple[Self, Self]:
-        """The users divided at random into two halves, (train, test); both keep all items and topics.
+        """Split the users at random into two halves, (train, test); both keep all items and topics.
 
-        Of an odd number of users the test half has one more.
+        If the number of users is odd, the test half has one more.
         """
         order = stream(seed, "split").permutation(len(self.users))
         half = len(order) // 2
@@ -161,7 +161,7 @@ class Interactions:
         return sp.csr_array((ones, (self.user, self.item)), shape=(len(self.users), len(self.items)))
 
     def topics_of(self, name: Hashable) -> tuple[Hashable, ...]:
-        """The topics of the item of this name."""
+        """The topics of the item with this name."""
         if name not in self.items:
             raise ValueError(f"item must be a name in the data, got {name!r}")
         row = self.items.index(name)
@@ -169,13 +169,13 @@ class Interactions:
         return tuple(self.topics[j] for j in self.membership.indices[start:stop])
 
     def repeated(self) -> int | None:
-        """The first row whose user and item came before, or None. Cost: a sort of the pairs."""
+        """The first row that repeats the user and item of an earlier row, or None. Cost: a sort of the pairs."""
         pairs = self.user.astype(np.int64) * len(self.items) + self.item
         ordered = np.sort(pairs)
         again = ordered[1:][ordered[1:] == ordered[:-1]]
         if not again.size:
             return None
-        # Each pair that is here twice, with the rows it is in; the first row that is not a pair's own first.
+        # Among the rows of repeated pairs, find the first that is not the first of its own pair.
         rows = np.flatnonzero(np.isin(pairs, again))
         seen: set[int] = set()
         for row in rows:
@@ -185,7 +185,7 @@ class Interactions:
         raise AssertionError("a pair that is here twice has a second row")
 
     def _take(self, users: Integers, items: Integers) -> Self:
-        """These users and items only, in this order."""
+        """Keep only these users and items, in this order."""
         new_user = np.full(len(self.users), -1, dtype=np.int32)
         new_item = np.full(len(self.items), -1, dtype=np.int32)
         new_user[users] = np.arange(len(users), dtype=np.int32)
@@ -206,7 +206,7 @@ class Interactions:
 
 
 def memberships(topics: Sequence[Iterable[Hashable]]) -> tuple[list[Hashable], sp.csr_array]:
-    """The names of all topics, ascending, and G (items, topics), from the topics of each item; none is allowed."""
+    """The names of all topics, ascending, and G (items, topics), from each item's topics, which may be empty."""
     sets = [set(_topics(names)) for names in topics]
     names = _sorted(set().union(*sets))
     at = {name: j for j, name in enumerate(names)}
@@ -218,7 +218,7 @@ def memberships(topics: Sequence[Iterable[Hashable]]) -> tuple[list[Hashable], s
 
 
 def _topics(names: Iterable[Hashable]) -> Iterable[Hashable]:
-    if isinstance(names, str | bytes):  # its letters are no topics
+    if isinstance(names, str | bytes):  # its letters are not topics
         raise TypeError(f"topics of an item must be a list, got {names!r}")
     return names
 
@@ -232,9 +232,9 @@ def _most(codes: NDArray[np.int32], weights: Any, size: int, name: str, wanted: 
 
 
 def _sorted(names: Iterable[Any]) -> list[Any]:
-    """Names ascending; of mixed kinds, by how they read."""
-    found = list(names)
+    """Names in ascending order; names of mixed types in the order of their text."""
+    listed = list(names)
     try:
-        return sorted(found)
+        return sorted(listed)
     except TypeError:
-        return sorted(found, key=str)
+        return sorted(listed, key=str)

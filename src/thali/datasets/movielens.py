@@ -9,7 +9,7 @@ from thali.datasets import fetch
 from thali.datasets.files import Kind, Table, collect
 from thali.datasets.interactions import Interactions
 
-#: What the newer files write for a film without genres; it has no topics.
+#: The newer files write this for a film without genres, which gets no topics.
 NO_GENRES = "(no genres listed)"
 
 
@@ -19,9 +19,9 @@ def movielens_100k(root: str | Path | None = None) -> Interactions:
 
 
 def movielens_1m(root: str | Path | None = None) -> Interactions:
-    """MovieLens 1M, the paper's: 1,000,209 ratings of 3,883 films by 6,040 users, 18 genres.
+    """MovieLens 1M, as used in the paper: 1,000,209 ratings of 3,883 films by 6,040 users, 18 genres.
 
-    root: the folder that holds ``ml-1m/``; by default ``$THALI_DATA``, else it is fetched into the cache folder.
+    root: the folder that holds ``ml-1m/``; by default ``$THALI_DATA``, else the cache folder, into which it is fetched.
     """
     return movielens(fetch.folder("ml-1m", root))
 
@@ -49,8 +49,8 @@ def movielens_32m(root: str | Path | None = None) -> Interactions:
 def movielens(folder: str | Path) -> Interactions:
     """Any MovieLens folder, by the files in it: ``u.data``, ``ratings.dat`` (with or without time) or ``ratings.csv``.
 
-    Films are named by their MovieLens numbers. A film rated twice by one user, one that is not in the list of films, or
-    stars outside 0.5..5 are errors that name file and line; a film without genres is kept, without topics.
+    Films are named by their MovieLens numbers. A film rated twice by one user, a film that is not in the list of films,
+    and stars outside 0.5..5 are errors that name file and line. A film without genres is kept, without topics.
     """
     folder = Path(folder)
     where, films = _films(folder)
@@ -66,25 +66,25 @@ def movielens(folder: str | Path) -> Interactions:
 
 
 def movielens_titles(folder: str | Path) -> dict[int, str]:
-    """Titles by MovieLens number, as they are written there ("Matrix, The (1999)"). folder: as in :func:`movielens`."""
+    """Titles by MovieLens number, as in the file ("Matrix, The (1999)"). folder: as in :func:`movielens`."""
     return {number: film.title for number, film in _films(Path(folder))[1].items()}
 
 
 class Film(NamedTuple):
-    """What the list of films says of one."""
+    """An entry of the list of films."""
 
     title: str
     genres: list[str]
 
 
 def _films(folder: Path) -> tuple[Path, dict[int, Film]]:
-    """The list of films and what it says, in whichever of the publisher's formats the folder has."""
+    """The path of the list of films and its entries, in whichever of the publisher's formats the folder has."""
     if (folder / "u.data").exists():
         return folder / "u.item", _films_100k(folder)
     if (folder / "ratings.dat").exists():
         where = folder / "movies.dat"
         columns: dict[str, Kind] = {"movie": "whole", "title": "text", "genres": "text"}
-        return where, _lines(Table(where, columns, "::", False, False, _old(where)))
+        return where, _lines(Table(where, columns, "::", False, False, _encoding(where)))
     if (folder / "ratings.csv").exists():
         where = folder / "movies.csv"
         return where, _lines(Table(where, {"movieId": "whole", "title": "text", "genres": "text"}))
@@ -103,7 +103,7 @@ def _lines(table: Table) -> dict[int, Film]:
 
 
 def _films_100k(folder: Path) -> dict[int, Film]:
-    """Films, from u.genre (name|number) and u.item, whose last fields are a flag for each genre."""
+    """Films, from u.genre (name|number) and u.item, whose last fields are one flag per genre."""
     genres = [line.split("|")[0] for line in (folder / "u.genre").read_text("latin-1").splitlines() if line.strip()]
     if not genres:
         raise ValueError(f"{folder / 'u.genre'} is empty")
@@ -120,9 +120,9 @@ def _films_100k(folder: Path) -> dict[int, Film]:
             key = _number(folder / "u.item", line, fields[0])
             if key in films:
                 raise ValueError(f"{folder / 'u.item'}, line {line}: film {key} is here already")
-            # The first, "unknown", says that there are none.
-            its = [name for name, flag in zip(genres, flags, strict=True) if flag == "1" and name != "unknown"]
-            films[key] = Film(fields[1], its)
+            # The first genre, "unknown", means that there are none.
+            own = [name for name, flag in zip(genres, flags, strict=True) if flag == "1" and name != "unknown"]
+            films[key] = Film(fields[1], own)
     return films
 
 
@@ -133,8 +133,8 @@ def _number(path: Path, line: int, text: str) -> int:
         raise ValueError(f"{path}, line {line}: the film's number must be whole, got {text!r}") from None
 
 
-def _old(path: Path) -> str:
-    """1M is latin-1, 10M is UTF-8, and neither says so."""
+def _encoding(path: Path) -> str:
+    """The encoding of movies.dat: 1M is latin-1, 10M is UTF-8, and the files do not declare it."""
     try:
         path.read_text("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Reading Parquet: the columns wanted, checked by the row."""
+"""Read and check columns of Parquet files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 class Parquet:
     """A Parquet file with columns of text and of numbers, read as :class:`thali.datasets.files.Table` reads CSV.
 
-    columns: name → "text" or "number". Further columns of the file are not read. A row stands for a line.
+    columns: name → "text" or "number". Other columns of the file are not read. Rows take the place of
+    lines.
     """
 
     path: Path
     columns: dict[str, Kind]
 
     def read(self) -> pl.DataFrame:
-        """The columns as String and Float64; an empty field or a number that is not finite is an error with its row."""
+        """The columns as String and Float64. An empty field or a non-finite number is an error that names the row."""
         pl = polars()
         frame = read_columns(self.path, tuple(self.columns))
         for name, kind in self.columns.items():
@@ -47,7 +48,7 @@ class Parquet:
 
 
 def read_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
-    """These columns as they are in a file; a file that is missing, or no Parquet with them, is an error."""
+    """Read these columns of a file, unchanged. A missing or invalid file or a missing column is an error."""
     pl = polars()
     require_file(path)
     found = column_names(path)
@@ -73,7 +74,7 @@ def column_names(path: Path) -> list[str]:
 
 
 def require_file(path: Path) -> None:
-    """An error unless it is a file: polars would read all files of a folder."""
+    """Raise an error unless path is a file: polars would read all files of a folder."""
     if not path.exists():
         raise FileNotFoundError(f"{path} is not there")
     if not path.is_file():
@@ -81,6 +82,6 @@ def require_file(path: Path) -> None:
 
 
 def unreadable() -> tuple[type[BaseException], ...]:
-    """What polars raises where the bytes make no sense; a panic is no Exception, but is only about this file too."""
+    """What polars raises for invalid bytes. A panic is not an Exception, but it too concerns only this file."""
     errors = polars().exceptions
     return errors.PolarsError, errors.PanicException

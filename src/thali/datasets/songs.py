@@ -1,4 +1,4 @@
-"""Music: the Echo Nest Taste Profile of the Million Song Dataset, and Last.fm of HetRec 2011."""
+"""Music: the Echo Nest Taste Profile of the Million Song Dataset, and the Last.fm data of HetRec 2011."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thali.datasets.files import Kind, Table, collect, polars
 from thali.datasets.interactions import Interactions
 from thali.tools import checks
 
-#: The tags of Last.fm that count as topics: those that name a genre, not a mood, a time, a place or a singer.
+#: The Last.fm tags that count as topics: those that name a genre, not a mood, a time, a place or a singer.
 GENRES = (
     "acid jazz", "alternative", "alternative metal", "alternative rock", "ambient", "americana", "bebop",
     "black metal", "bluegrass", "blues", "blues rock", "bossa nova", "breakbeat", "britpop", "celtic",
@@ -67,12 +67,12 @@ def genre(tag: str) -> str | None:
 
 
 def taste_profile(root: str | Path | None = None, topics: Literal["lastfm", "tagtraum"] = "lastfm") -> Interactions:
-    """Echo Nest Taste Profile: 48 million triplets of user, song and plays, the paper's songs.
+    """Echo Nest Taste Profile, the songs used in the paper: 48 million triplets of user, song and plays.
 
     Items are the songs of ``train_triplets.txt``; a song's topics are those of all its tracks in
-    ``taste_profile_song_to_tracks.txt``. A song that is not there, or has no track, or none with a topic, is kept
-    without topics. So is one of ``sid_mismatches.txt``, if that file is there: the publisher's list of songs joined to
-    wrong tracks. Plays of a user and song that come again are summed; plays under 1 are an error.
+    ``taste_profile_song_to_tracks.txt``. A song that is missing there, or has no track with a topic, is kept without
+    topics. So are the songs in ``sid_mismatches.txt``, if that file exists: the publisher's list of songs matched to
+    wrong tracks. Plays of a repeated pair of user and song are summed; plays under 1 are an error.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def taste_profile(root: str | Path | None = None, topics: Literal["lastfm", "tag
     topics: "lastfm", the tags in ``lastfm_tags.db`` that name a genre (GENRES) and have a weight of at least
         LEAST_WEIGHT; or "tagtraum", the one or two genres of a track in ``msd_tagtraum_cd2.cls`` (else ``…_cd2c.cls``).
 
-    Cost: a few passes over the triplets at polars' speed; we could not try it on the publisher's file.
+    Cost: a few passes over the triplets at polars' speed. Not tested on the publisher's own file.
 
     """
     if topics not in ("lastfm", "tagtraum"):
@@ -94,19 +94,19 @@ def taste_profile(root: str | Path | None = None, topics: Literal["lastfm", "tag
         quoted=False,
     )
     frame = triplets.read()
-    found: dict[str, set[str]] = {song: set() for song in frame["song"].unique().cast(polars().String).to_list()}
-    tracks = _tracks(folder / "taste_profile_song_to_tracks.txt", found)
+    topics_of: dict[str, set[str]] = {song: set() for song in frame["song"].unique().cast(polars().String).to_list()}
+    tracks = _tracks(folder / "taste_profile_song_to_tracks.txt", topics_of)
     pairs = _lastfm(folder / "lastfm_tags.db") if topics == "lastfm" else _tagtraum(folder)
     for track, topic in pairs:
         for song in tracks.get(track, ()):
-            found[song].add(topic)
+            topics_of[song].add(topic)
     for song in _mismatched(folder / "sid_mismatches.txt"):
-        if song in found:
-            found[song].clear()
+        if song in topics_of:
+            topics_of[song].clear()
     return collect(
         triplets,
-        list(found),
-        list(found.values()),
+        list(topics_of),
+        list(topics_of.values()),
         items_path=triplets.path,
         duplicates="sum",
         lowest=1,
@@ -115,7 +115,7 @@ def taste_profile(root: str | Path | None = None, topics: Literal["lastfm", "tag
 
 
 def _tracks(path: Path, songs: Iterable[str]) -> dict[str, list[str]]:
-    """The songs of each track, among these songs; from lines of a song and any number of tracks."""
+    """The songs of each track, restricted to these songs. Each line has a song and any number of tracks."""
     tracks: dict[str, list[str]] = {}
     seen: set[str] = set()
     for line, text in _lines(path):
@@ -132,17 +132,17 @@ def _tracks(path: Path, songs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _lastfm(path: Path) -> Iterator[tuple[str, str]]:
-    """Tracks and their genres, from the SQLite tables tids(tid), tags(tag) and tid_tag(tid, tag, val): row numbers."""
+    """Tracks and their genres, from SQLite tables tids(tid), tags(tag) and tid_tag(tid, tag, val), keyed by rowid."""
     if not path.exists():
         raise FileNotFoundError(f"{path} is not there")
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
-            base.text_factory = lambda text: text.decode("utf-8", "replace")
-            named = ((row, genre(str(tag))) for row, tag in base.execute("SELECT rowid, tag FROM tags"))
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.text_factory = lambda text: text.decode("utf-8", "replace")
+            named = ((row, genre(str(tag))) for row, tag in database.execute("SELECT rowid, tag FROM tags"))
             chosen = [(row, name) for row, name in named if name is not None]
-            base.execute("CREATE TEMP TABLE chosen (tag INTEGER PRIMARY KEY, name TEXT)")
-            base.executemany("INSERT INTO chosen VALUES (?, ?)", chosen)
-            yield from base.execute(
+            database.execute("CREATE TEMP TABLE chosen (tag INTEGER PRIMARY KEY, name TEXT)")
+            database.executemany("INSERT INTO chosen VALUES (?, ?)", chosen)
+            yield from database.execute(
                 "SELECT tids.tid, chosen.name FROM tid_tag JOIN chosen ON chosen.tag = tid_tag.tag "
                 "JOIN tids ON tids.rowid = tid_tag.tid WHERE tid_tag.val >= ?",
                 (LEAST_WEIGHT,),
@@ -152,7 +152,7 @@ def _lastfm(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _tagtraum(folder: Path) -> Iterator[tuple[str, str]]:
-    """Tracks and their genres, from lines of a track, a genre, and perhaps a second; # begins a comment."""
+    """Tracks and their genres, from lines of a track and one or two genres; # starts a comment."""
     names = ("msd_tagtraum_cd2.cls", "msd_tagtraum_cd2c.cls", "cd2c.cls")
     path = next((folder / name for name in names if (folder / name).exists()), folder / names[0])
     seen: set[str] = set()
@@ -170,7 +170,7 @@ def _tagtraum(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _mismatched(path: Path) -> Iterator[str]:
-    """The songs of lines such as ``ERROR: <SOUMNSI12AB0182807 TRMMGKQ128F9325E10> …``; none without the file."""
+    """The songs of lines such as ``ERROR: <SOUMNSI12AB0182807 TRMMGKQ128F9325E10> …``; none if there is no file."""
     for line, text in _lines(path) if path.exists() else ():
         match = re.match(r"ERROR: <(\S+) \S+>", text)
         if match is None:
@@ -179,7 +179,7 @@ def _mismatched(path: Path) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbers and texts of the lines that are not empty; a file without any is an error."""
+    """Line numbers and text of the non-empty lines; an empty file is an error."""
     line = 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for line, text in enumerate(file, start=1):
@@ -193,14 +193,14 @@ def hetrec_lastfm(root: str | Path | None = None, taggers: int = 2) -> Interacti
     """HetRec 2011 Last.fm 2K: plays of 17,632 artists by 1,892 listeners, at most 50 artists each.
 
     Items are the artists of ``artists.dat``, named by their numbers; values are plays. A tag is a topic of an artist if
-    it names a genre (GENRES) and at least this many different users gave it, in any of its spellings. Tags of artists
-    that are not in ``artists.dat`` (390 of them) are left out, since nobody's plays name them. An artist of
-    ``user_artists.dat`` or a tag that is not in its list, plays under 1, and a pair that comes again are errors.
+    it names a genre (GENRES) and at least ``taggers`` different users gave it, in any of its spellings. Tags of artists
+    that are not in ``artists.dat`` (390 of them) are ignored, since nobody has played them. These are errors: an artist
+    of ``user_artists.dat`` or a tag that is not in its list, plays under 1, and a repeated pair.
 
     Parameters
     ----------
     root: the folder that holds ``hetrec2011-lastfm-2k/``; by default ``$THALI_DATA``, else it is fetched.
-    taggers: users who must agree on a tag, from 1.
+    taggers: how many users must agree on a tag, at least 1.
 
     """
     taggers = checks.integer("taggers of hetrec_lastfm", taggers, low=1)
@@ -209,14 +209,14 @@ def hetrec_lastfm(root: str | Path | None = None, taggers: int = 2) -> Interacti
     tags = _named(
         Table(folder / "tags.dat", {"tagID": "whole", "tagValue": "text"}, "\t", quoted=False, encoding="latin-1")
     )
-    found: dict[int, list[str]] = {artist: [] for artist in artists}
+    topics_of: dict[int, list[str]] = {artist: [] for artist in artists}
     for artist, topic in _tagged(folder, tags, taggers):
-        if artist in found:
-            found[artist].append(topic)
+        if artist in topics_of:
+            topics_of[artist].append(topic)
     plays = Table(
         folder / "user_artists.dat", {"userID": "whole", "artistID": "whole", "weight": "whole"}, "\t", quoted=False
     )
-    return collect(plays, list(found), list(found.values()), items_path=folder / "artists.dat", lowest=1)
+    return collect(plays, list(topics_of), list(topics_of.values()), items_path=folder / "artists.dat", lowest=1)
 
 
 def _named(table: Table) -> dict[int, str]:
@@ -232,7 +232,7 @@ def _named(table: Table) -> dict[int, str]:
 
 
 def _tagged(folder: Path, tags: dict[int, str], taggers: int) -> Iterator[tuple[int, str]]:
-    """Artists and the genres that so many users gave them."""
+    """Artists and their genres, each given by at least ``taggers`` users."""
     pl = polars()
     columns: dict[str, Kind] = {"userID": "whole", "artistID": "whole", "tagID": "whole"}
     table = Table(folder / "user_taggedartists.dat", columns, "\t", quoted=False)

@@ -1,4 +1,4 @@
-"""Anyone's own tables: interactions and items, as CSV or Parquet."""
+"""Your own tables of interactions and items, as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def tables(
 
     Parameters
     ----------
-    interactions: columns user, item, value; further ones are not read. Without a column value, as in a log of clicks,
-        each row counts 1.
-    items: columns item, topics; the topics joined by the separator, or in Parquet a list. No topics are allowed: such
-        an item is kept and covers nothing.
-    duplicates: a user and item that come again are an "error", or the "last" row counts, or their "sum".
+    interactions: columns user, item, value; others are not read. Without a column value, as in a log of clicks, each
+        row counts 1.
+    items: columns item, topics; the topics joined by the separator, or in Parquet a list. An item may have no topics:
+        it is kept and covers nothing.
+    duplicates: for a repeated pair of user and item, raise an "error", keep the "last" value, or "sum" the values.
 
-    Users and items are whole numbers where all of them read so, else text: that decides which name is the smaller. An
-    item that is not among the items, an empty field, or a value that is no number are errors that name file and line
-    (in Parquet, the row, from 1).
+    Users, and likewise items, are whole numbers if all of them read as such, else text; this decides their order. An
+    unlisted item, an empty field, and a value that is not a number are errors that name file and line (in Parquet, the
+    row, from 1).
 
     Cost: a few passes over the rows at polars' speed, and a sort of the pairs.
 
@@ -53,7 +53,7 @@ def tables(
 
 
 def table_of(path: Path, columns: dict[str, Kind], *, optional: str = "") -> Any:
-    """A table of these columns, CSV or Parquet by its suffix; without the optional one where the file has none."""
+    """A table with these columns, CSV or Parquet by suffix; the optional column is dropped if the file lacks it."""
     parquet = path.suffix == ".parquet"
     if optional and optional not in (column_names(path) if parquet else Table(path, columns).header_names()):
         columns = {name: kind for name, kind in columns.items() if name != optional}
@@ -62,14 +62,14 @@ def table_of(path: Path, columns: dict[str, Kind], *, optional: str = "") -> Any
 
 def _items(path: Path, separator: str) -> dict[str, list[str]]:
     """The topics of each item."""
-    found: dict[str, list[str]] = {}
+    topics_of: dict[str, list[str]] = {}
     for line, name, topics in _item_rows(path, separator):
         if name is None or name == "":
             raise ValueError(f"{path}, line {line}: item must not be empty, got {name!r}")
-        if name in found:
+        if name in topics_of:
             raise ValueError(f"{path}, line {line}: item {name!r} is here already")
-        found[name] = [topic.strip() for topic in topics if topic.strip()]
-    return found
+        topics_of[name] = [topic.strip() for topic in topics if topic.strip()]
+    return topics_of
 
 
 def _item_rows(path: Path, separator: str) -> Iterable[tuple[int, Any, Iterable[str]]]:
@@ -90,5 +90,5 @@ def _item_rows(path: Path, separator: str) -> Iterable[tuple[int, Any, Iterable[
 
 
 def reads_whole(column: pl.Series) -> bool:
-    """Whether all of a column of text reads as whole numbers, each written in one way only."""
+    """Whether every text in a column is a whole number in canonical form (no leading zeros or plus signs)."""
     return bool(column.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").all())

@@ -1,4 +1,4 @@
-"""Weights w̄ of your own, known already, as a table."""
+"""Your own known weights w̄, as a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS: dict[str, Kind] = {"item": "text", "topic": "text", "weight": "number"}
 
 
 class Weights(NamedTuple):
-    """What ``thali.Catalog(*weights)`` takes."""
+    """The arguments of ``thali.Catalog(*weights)``."""
 
     weights: sp.csr_array
     items: list[Any]
@@ -27,11 +27,11 @@ def weights(path: str | Path, items: str | Path | None = None) -> Weights:
 
     Parameters
     ----------
-    path: each item and topic once; a weight from 0 to 1. Further columns are not read.
-    items: a table with a column item that has every item, also those without any topic; by default those of path.
+    path: each pair of item and topic once, with a weight from 0 to 1. Other columns are not read.
+    items: a table with a column item that lists every item, also those without any topic; by default those of path.
 
-    Items and topics are in ascending order of name; items as numbers where all of them read so. What is wrong is an
-    error that names file and line (in Parquet, the row, from 1). Cost: a few passes over the rows at polars' speed.
+    Items and topics are in ascending order of name; items are whole numbers if all of them read as such. Errors name
+    file and line (in Parquet, the row, from 1). Cost: a few passes over the rows at polars' speed.
 
     """
     pl = polars()
@@ -46,23 +46,23 @@ def weights(path: str | Path, items: str | Path | None = None) -> Weights:
     names = frame["item"] if items is None else _listed(Path(items))
     if reads_whole(names) and reads_whole(frame["item"]):
         names, frame = names.cast(pl.Int64), frame.with_columns(pl.col("item").cast(pl.Int64))
-    every, _ = codes_of(names)
+    all_items, _ = codes_of(names)
     present, item = codes_of(frame["item"])
     topics, topic = codes_of(frame["topic"])
-    at = {name: e for e, name in enumerate(every)}
-    place = np.array([at.get(name, -1) for name in present], dtype=np.int32)[item]
-    row = _first(pl.Series(place < 0))
+    at = {name: e for e, name in enumerate(all_items)}
+    number = np.array([at.get(name, -1) for name in present], dtype=np.int32)[item]
+    row = _first(pl.Series(number < 0))
     if row is not None:
         raise ValueError(f"{path}, line {table.line(row)}: item {frame['item'][row]!r} is not in {items}")
-    row = _first(~pl.Series(place.astype(np.int64) * len(topics) + topic).is_first_distinct())
+    row = _first(~pl.Series(number.astype(np.int64) * len(topics) + topic).is_first_distinct())
     if row is not None:
-        name, of = frame["item"][row], frame["topic"][row]
-        raise ValueError(f"{path}, line {table.line(row)}: item {name!r} has topic {of!r} already")
-    return Weights(sp.csr_array((weight, (place, topic)), shape=(len(every), len(topics))), every, topics)
+        name, its_topic = frame["item"][row], frame["topic"][row]
+        raise ValueError(f"{path}, line {table.line(row)}: item {name!r} has topic {its_topic!r} already")
+    return Weights(sp.csr_array((weight, (number, topic)), shape=(len(all_items), len(topics))), all_items, topics)
 
 
 def _listed(path: Path) -> Any:
-    """The column item of a table, each name once."""
+    """The column item of a table; a repeated name is an error."""
     table = table_of(path, {"item": "text"})
     names = table.read()["item"]
     row = _first(~names.is_first_distinct())
@@ -72,5 +72,5 @@ def _listed(path: Path) -> Any:
 
 
 def _first(bad: Any) -> int | None:
-    """The first row of a column that is true."""
+    """The first row where a boolean column is true, or None."""
     return int(bad.arg_max()) if bad.any() else None

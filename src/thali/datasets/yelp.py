@@ -1,4 +1,4 @@
-"""Yelp's reviews of restaurants: its own JSON files, and two tables made from them."""
+"""Yelp's reviews of restaurants: the original JSON files, and two samples as tables."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import polars as pl
     from polars import DataFrame
 
-#: The category that makes a business an item; it is itself no topic.
+#: The category that makes a business an item; it is not itself a topic.
 RESTAURANTS = "Restaurants"
 
-#: Bytes of reviews in memory at a time.
+#: Bytes of reviews to read at a time.
 CHUNK = 1 << 26
 
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2})?"
@@ -30,22 +30,21 @@ _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2})?"
 def yelp(root: str | Path | None = None) -> Interactions:
     """Yelp's ``review.json`` and ``business.json`` (or ``yelp_academic_dataset_…``): stars for restaurants.
 
-    Items are the businesses with the category "Restaurants"; their other categories are the topics, and may be none.
-    Reviews of other businesses are left out; of one that is not in the list of businesses, an error. Of several reviews
-    of a restaurant by one user, that of the latest date counts, and of one date that of the later line; where no review
-    has a date, the later line. Malformed lines, missing fields and stars outside 1..5 are errors that name file and
-    line; empty lines are passed over.
+    Items are the businesses with the category "Restaurants"; their other categories, if any, are the topics. Reviews of
+    other businesses are ignored; a review of an unlisted business is an error. If a user reviewed a restaurant several
+    times, the latest date counts, and among equal dates, or if no review has a date, the last line. Malformed lines,
+    missing fields and stars outside 1..5 are errors that name file and line; empty lines are skipped.
 
     root: the folder that holds ``yelp/``; by default ``$THALI_DATA``. The files cannot be fetched.
-    Cost: reviews are read in pieces, so memory grows with their number, not with their text.
+    Cost: reviews are read in chunks, so memory grows with their number, not with the length of their text.
     """
     folder = fetch.folder("yelp", root)
     restaurants, others = _businesses(_file(folder, "business.json"))
     path = _file(folder, "review.json")
     reviews = _reviews(path, restaurants, others)
     names, topics = list(restaurants), list(restaurants.values())
-    # Everything that could be wrong in a line was refused there, so nobody asks for a line.
-    table: Any = _Read(path)
+    # Every line was checked above, so that only the path of this table is needed.
+    table: Any = _CheckedFile(path)
     return collect(table, names, topics, items_path=folder / "business.json", duplicates="last", frame=reviews)
 
 
@@ -59,7 +58,7 @@ def yelp_core40(root: str | Path | None = None) -> Interactions:
 
 
 def yelp_hin(root: str | Path | None = None) -> Interactions:
-    """A sparser sample of Yelp, its categories without names: tables ``interactions.csv`` and ``items.csv``.
+    """A sparser sample of Yelp, whose categories have no names: tables ``interactions.csv`` and ``items.csv``.
 
     root: the folder that holds ``yelp-hin/``; by default ``$THALI_DATA``.
     """
@@ -67,8 +66,8 @@ def yelp_hin(root: str | Path | None = None) -> Interactions:
     return tables(folder / "interactions.csv", folder / "items.csv")
 
 
-class _Read:
-    """A file that was read and found sound."""
+class _CheckedFile:
+    """A file that was read and found valid."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -83,7 +82,7 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _businesses(path: Path) -> tuple[dict[str, list[str]], set[str]]:
-    """Topics by restaurant, and the businesses that are none."""
+    """Topics by restaurant, and the businesses that are not restaurants."""
     restaurants: dict[str, list[str]] = {}
     others: set[str] = set()
     line = 0
@@ -111,7 +110,7 @@ def _businesses(path: Path) -> tuple[dict[str, list[str]], set[str]]:
 
 
 def _reviews(path: Path, restaurants: dict[str, list[str]], others: set[str]) -> pl.DataFrame:
-    """User, business and stars of the reviews of restaurants, by date, and of one date by line."""
+    """User, business and stars of the reviews of restaurants, by date, then by line."""
     pl = polars()
     schema = {"user_id": pl.String, "business_id": pl.String, "stars": pl.Float64, "date": pl.String}
     wanted = pl.Series("business_id", list(restaurants), dtype=pl.String)
@@ -122,7 +121,7 @@ def _reviews(path: Path, restaurants: dict[str, list[str]], others: set[str]) ->
         try:
             piece = pl.read_ndjson(io.BytesIO(text), schema=schema)
         except pl.exceptions.PolarsError as error:
-            _complain(path, start, text, dated, restaurants, others)
+            _raise_first_error(path, start, text, dated, restaurants, others)
             raise ValueError(f"{path}, after line {start}: cannot be read: {error}") from error
         if dated is None:
             dated = piece["date"][0] is not None if len(piece) else None
@@ -133,15 +132,15 @@ def _reviews(path: Path, restaurants: dict[str, list[str]], others: set[str]) ->
             & (pl.col("date").str.contains(f"^{_DATE}$").fill_null(False) if dated else pl.col("date").is_null())
         )
         if not piece.select(sound.all()).item():
-            _complain(path, start, text, dated, restaurants, others)
+            _raise_first_error(path, start, text, dated, restaurants, others)
             raise ValueError(f"{path}, after line {start}: a review is malformed")
         pieces.append(piece.filter(pl.col("business_id").is_in(wanted.implode())))
     if dated is None:
         raise ValueError(f"{path} is empty")
-    found = pl.concat(pieces)
+    rows = pl.concat(pieces)
     if dated:
-        found = found.sort("date", maintain_order=True)
-    reviews: DataFrame = found.select("user_id", "business_id", "stars")
+        rows = rows.sort("date", maintain_order=True)
+    reviews: DataFrame = rows.select("user_id", "business_id", "stars")
     return reviews
 
 
@@ -156,14 +155,14 @@ def _pieces(path: Path) -> Iterator[tuple[int, bytes]]:
             lines += text.count(b"\n")
 
 
-def _complain(
+def _raise_first_error(
     path: Path, start: int, text: bytes, dated: bool | None, restaurants: dict[str, list[str]], others: set[str]
 ) -> None:
-    """Raise the error of the first bad review of this piece, the slow and exact road."""
-    for line, one in enumerate(io.BytesIO(text), start=start + 1):
-        if not one.strip():
+    """Raise an error for the first bad review of this piece, by checking line by line."""
+    for line, review in enumerate(io.BytesIO(text), start=start + 1):
+        if not review.strip():
             continue
-        fields = _object(path, line, one)
+        fields = _object(path, line, review)
         _text(path, line, fields, "user_id")
         business = _text(path, line, fields, "business_id")
         stars, date = fields.get("stars"), fields.get("date")

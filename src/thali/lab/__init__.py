@@ -1,1 +1,1 @@
-"""The paper's experiments and ours: problems as data, what to run on them, and how to show it."""
+"""The paper's experiments and ours: problems, settings, runs, verdicts, figures and reports."""

@@ -1,4 +1,4 @@
-"""The paper's sentences that can be true or false: a table with one entry a sentence.
+"""The paper's claims: a table with one entry for each sentence that can be true or false.
 
 How each is measured is in :mod:`thali.lab.evidence`; :mod:`thali.lab.ledger` computes the verdicts.
 """
@@ -15,14 +15,14 @@ from thali.lab.settings import PRACTICAL, THEORY, Setting
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper and how it is read: what is measured, and when that makes it true."""
+    """A sentence of the paper and our reading of it: what is measured, and when that makes it true."""
 
     number: str
     section: str
     says: str
     reads: str
     measure: Measure
-    """(results, prefix of the experiments' names, settings) → checks; none where the rows are missing."""
+    """(results, prefix of the experiments' names, settings) → checks; none if rows are missing."""
     suites: tuple[str, ...]
     settings: tuple[Setting | None, ...] = (PRACTICAL, THEORY)
     unit: str = ".2f"
@@ -498,7 +498,9 @@ CLAIMS: tuple[Claim, ...] = (
         "9",
         "(not in the paper) Forgetting costs little where nothing changes",
         f"regret with forgetting is at most {1 + evidence.ALIKE:g} times that without",
-        evidence.together(*(evidence.times(way, evidence.LSB, 0.0, 1.0 + evidence.ALIKE) for way in _FORGETFUL)),
+        evidence.together(
+            *(evidence.times(forgetful, evidence.LSB, 0.0, 1.0 + evidence.ALIKE) for forgetful in _FORGETFUL)
+        ),
         ("drift/generated-none", "drift/movielens-none"),
         (PRACTICAL,),
     ),

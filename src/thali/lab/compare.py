@@ -1,4 +1,4 @@
-"""Several policies on one problem: run them on the same luck, and say what came of it."""
+"""Run several policies on one problem with the same luck, and summarize the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from thali.policies import POLICIES, Oracle, Policy, class_of, optimistic
 
 @dataclass(frozen=True)
 class Summary:
-    """A policy's run in a line: over people, the mean and the standard error of the mean."""
+    """Summary of a policy's run: means over people, with their standard errors."""
 
     policy: str
     regret: float
@@ -24,20 +24,20 @@ class Summary:
     slope: float
     slope_error: float
     ends_on: tuple[tuple[int, ...], float]
-    """The most frequent last list, and its share of people."""
+    """The most frequent last list, and the share of people it was shown to."""
     on_best: float
     """The share of people whose last list loses nothing."""
 
 
 def policies_for(problem: Problem, names: Sequence[str] = PAPER, **settings: Any) -> dict[str, Policy]:
-    """Policies of the registry for the problem; α, σ and horizon go to those that have an α, θ* to the oracle."""
-    found: dict[str, Policy] = {}
+    """Make policies from the registry for a problem. Only those with an α get the settings; the oracle gets θ*."""
+    policies: dict[str, Policy] = {}
     for name in names:
         given = settings if optimistic(name) else {}
         if issubclass(class_of(name), Oracle):
             given = {"theta": problem.theta}
-        found[name] = POLICIES[name](problem.catalog, problem.K, **given)
-    return found
+        policies[name] = POLICIES[name](problem.catalog, problem.K, **given)
+    return policies
 
 
 def compare(
@@ -48,7 +48,7 @@ def compare(
     seed: int = 0,
     progress: Callable[[str, int], None] | None = None,
 ) -> dict[str, Run]:
-    """Run each policy on the problem, on the same luck."""
+    """Run each policy on the problem, with the same luck."""
     runs = {}
     for name, policy in policies.items():
         report = None if progress is None else lambda made, name=name: progress(name, made)
@@ -57,7 +57,7 @@ def compare(
 
 
 def summarize(name: str, run: Run) -> Summary:
-    """The line for one run."""
+    """Summarize one run."""
     final, slope = run.regret[:, -1], run.slope()
     lists, counts = np.unique(run.lists[:, -1], axis=0, return_counts=True)
     common = int(np.argmax(counts))
@@ -73,5 +73,5 @@ def summarize(name: str, run: Run) -> Summary:
 
 
 def standard_error(values: Any) -> float:
-    """Of the mean; not a number for a single value."""
+    """The standard error of the mean; NaN for a single value."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")

@@ -1,4 +1,4 @@
-"""Pictures of runs and results, in the paper's arrangement."""
+"""Figures of runs and results, laid out as in the paper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thali.lab.settings import EXPERIMENTS, PRACTICAL, THEORY, Setting
 from thali.lab.simulate import Run
 from thali.tools.types import Floats, Integers
 
-# One colour a policy, everywhere; chosen to differ for colour-blind readers too.
+# One colour per policy in all figures; distinguishable for colour-blind readers too.
 COLOURS = {
     "CascadeLSB": "#0072b2",
     "LSBGreedy": "#e69f00",
@@ -32,18 +32,18 @@ COLOURS = {
     "RankedExp3": "#66a61e",
     "IndependentBandits": "#1b1b1b",
 }
-# Panels side by side, at most.
+# The maximum number of panels side by side.
 ABREAST = 5
 
 
 def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
-    """Mean regret against steps with its 95% band, one line a policy, labelled at its end; format by the suffix."""
+    """Plot mean regret against steps with 95% bands, one labelled line per policy. The suffix sets the format."""
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
     ends = []
     for name, run in runs.items():
         ends.append(_line(axes, name, run.steps, run.regret, np.zeros(len(run.regret))))
-    _dress(axes)
+    _style(axes)
     axes.set(xlabel="step n", ylabel="cumulative regret R(n)", title=title, xlim=(0, run.steps[-1]), ylim=(0, None))
     _label_ends(axes, ends)
     figure.savefig(path, dpi=150)
@@ -51,7 +51,7 @@ def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
 
 
 def grid(results: Results, suite: str, setting: Setting, folder: Path) -> Path | None:
-    """Regret against steps in every cell of a suite: d by rows and K by columns where both vary, else side by side."""
+    """Plot regret against steps in every cell of a suite: d by rows and K by columns if both vary, else in one row."""
     names = [name for name in results.experiments(f"{suite}/") if _curves(results, name, str(setting))]
     if not names:
         return None
@@ -69,10 +69,10 @@ def grid(results: Results, suite: str, setting: Setting, folder: Path) -> Path |
         curves = _curves(results, name, str(setting))
         for curve in curves:
             _line(axes, curve.policy, curve.steps, curve.regret, curve.split)
-        _dress(axes)
-        told = f"d={d}, K={K}" if d else name.partition("/")[2]
-        axes.set(title=told, xlim=(0, curves[0].n), ylim=(0, _height(curves)))
-        _say_what_is_cut(axes, curves)
+        _style(axes)
+        title = f"d={d}, K={K}" if d else name.partition("/")[2]
+        axes.set(title=title, xlim=(0, curves[0].n), ylim=(0, _height(curves)))
+        _label_cut_curves(axes, curves)
     for axes in grid[-1]:
         axes.set_xlabel("step n")
     for axes in grid[:, 0]:
@@ -85,29 +85,29 @@ def grid(results: Results, suite: str, setting: Setting, folder: Path) -> Path |
 
 
 def diversity(results: Results, suite: str, setting: Setting, folder: Path) -> Path | None:
-    """What diversity the lists had over the last tenth of the run: a panel a measure, cells side by side."""
+    """Plot the diversity of the lists in the last tenth of the run: one panel per measure, cells side by side."""
     names = [name for name in results.experiments(f"{suite}/") if _curves(results, name, str(setting))]
     if not names:
         return None
     plt = _pyplot()
     figure, panels = plt.subplots(1, len(DIVERSITY), figsize=(3.4 * len(DIVERSITY), 3.0), layout="constrained")
-    for axes, (measure, told) in zip(panels, DIVERSITY.items(), strict=True):
+    for axes, (measure, title) in zip(panels, DIVERSITY.items(), strict=True):
         for at, name in enumerate(names):
             curves = _curves(results, name, str(setting))
             for place, curve in enumerate(curves):
                 late = curve.diversity[measure][:, -max(1, len(curve.steps) // 10) :].mean(axis=1)
-                found = mean(late, curve.split)
+                estimate = mean(late, curve.split)
                 axes.errorbar(
                     at + (place - (len(curves) - 1) / 2) * 0.17,
-                    found.value,
-                    yerr=[[_gap(found.value, found.low)], [_gap(found.high, found.value)]],
+                    estimate.value,
+                    yerr=[[_gap(estimate.value, estimate.low)], [_gap(estimate.high, estimate.value)]],
                     fmt="o",
                     markersize=4,
                     color=COLOURS.get(curve.policy),
                     label=curve.policy if at == 0 else None,
                 )
-        _dress(axes, thousands=False)
-        axes.set(title=told, ylim=(0, None))
+        _style(axes, thousands=False)
+        axes.set(title=title, ylim=(0, None))
         axes.set_xticks(range(len(names)), [name.partition("/")[2].replace("-", "\n") for name in names], fontsize=8)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
@@ -115,7 +115,7 @@ def diversity(results: Results, suite: str, setting: Setting, folder: Path) -> P
 
 
 def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
-    """Final regret against α, a line a policy and σ; the α of theory, which has no one value, at the right."""
+    """Plot final regret against α, one line per policy and σ. The α of theory, which is no single value, is last."""
     settings = results.settings(experiment)
     if len(settings) < 2:
         return None
@@ -134,12 +134,12 @@ def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
                 x = [at for at, _ in points]
                 label = policy if len(sigmas) == 1 else f"{policy}, σ={sigma}"
                 (line,) = axes.plot(
-                    x, [found.value for _, found in points], style, marker="o", markersize=3,
+                    x, [estimate.value for _, estimate in points], style, marker="o", markersize=3,
                     color=COLOURS.get(policy), label=label,
                 )  # fmt: skip
-                low, high = [found.low for _, found in points], [found.high for _, found in points]
+                low, high = [estimate.low for _, estimate in points], [estimate.high for _, estimate in points]
                 axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-    _dress(axes)
+    _style(axes)
     axes.set(title=f"{experiment}: {results.scales[experiment]}", xlabel="α", ylabel="final regret", yscale="log")
     axes.set_xticks(range(len(alphas)), alphas)
     axes.legend(frameon=False, fontsize=8)
@@ -147,7 +147,7 @@ def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
 
 
 def bounds(results: Results, folder: Path) -> Path | None:
-    """Theorem 2: regret against n beside its bound, and final regret against K beside √K and K."""
+    """Plot Theorem 2: regret against n with its bound, and final regret against K with √K."""
     names = results.experiments("theory/")
     if not names or results.curve(names[0], "CascadeLSB", str(THEORY)) is None:
         return None
@@ -173,20 +173,20 @@ def bounds(results: Results, folder: Path) -> Path | None:
     )
     left.legend(frameon=False, fontsize=8)
     for setting, colour in ((PRACTICAL, "#0072b2"), (THEORY, "#d55e00"), (Setting("theory", 1.0), "#009e73")):
-        found = [(cell(name)[1], results.curve(name, "CascadeLSB", str(setting))) for name in names]
-        at = [(K, mean(curve.final, curve.split)) for K, curve in found if curve is not None]
-        if at:
+        curves = [(cell(name)[1], results.curve(name, "CascadeLSB", str(setting))) for name in names]
+        finals = [(K, mean(curve.final, curve.split)) for K, curve in curves if curve is not None]
+        if finals:
             right.errorbar(
-                [K for K, _ in at],
-                [e.value for _, e in at],
-                yerr=[[_gap(e.value, e.low) for _, e in at], [_gap(e.high, e.value) for _, e in at]],
+                [K for K, _ in finals],
+                [e.value for _, e in finals],
+                yerr=[[_gap(e.value, e.low) for _, e in finals], [_gap(e.high, e.value) for _, e in finals]],
                 marker="o",
                 markersize=4,
                 color=colour,
                 label=str(setting).replace("alpha", "α").replace("sigma", "σ"),
             )
-            lengths = np.array([K for K, _ in at])
-            root = at[0][1].value * np.sqrt(lengths / lengths[0])
+            lengths = np.array([K for K, _ in finals])
+            root = finals[0][1].value * np.sqrt(lengths / lengths[0])
             right.plot(lengths, root, color=colour, linestyle=":", linewidth=1)
     right.set(xscale="log", yscale="log", xlabel="K", ylabel="final regret", title="Growth in K; dotted: √K")
     right.set_xticks([cell(name)[1] for name in names], [str(cell(name)[1]) for name in names])
@@ -207,13 +207,13 @@ def heatmaps(
     folder: Path,
     name: str,
 ) -> Path:
-    """Matrices side by side, each (title, numbers for the colours, what is written, "log" or "linear")."""
+    """Draw matrices side by side. Each panel: (title, values to colour, text of the cells, "log" or "linear")."""
     plt = _pyplot()
     from matplotlib.colors import LogNorm, Normalize
 
     size = (1.2 + 0.95 * len(columns) * len(panels) + 1.6, 1.6 + 0.28 * len(rows))
     figure, grid = plt.subplots(1, len(panels), figsize=size, layout="constrained", sharey=True)
-    for axes, (told, values, written, colours) in zip(np.atleast_1d(grid), panels, strict=True):
+    for axes, (heading, values, written, colours) in zip(np.atleast_1d(grid), panels, strict=True):
         low, high = float(values.min()), float(values.max())
         log = colours == "log"
         floor = max(low, 1e-3 * high, 1e-9)
@@ -225,7 +225,7 @@ def heatmaps(
             axes.text(j, i, written[i][j], ha="center", va="center", fontsize=7.5, color=ink)
         axes.set_xticks(range(len(columns)), columns, rotation=35, ha="right", rotation_mode="anchor", fontsize=8)
         axes.set_yticks(range(len(rows)), rows, fontsize=8)
-        axes.set_title(told, fontsize=10)
+        axes.set_title(heading, fontsize=10)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
     figure.suptitle(title, fontsize=11)
@@ -233,30 +233,30 @@ def heatmaps(
 
 
 def _curves(results: Results, experiment: str, settings: str) -> list[Curve]:
-    """Of all policies at these settings, CascadeLSB first; none unless one of them has settings."""
-    found = [results.curve(experiment, policy, settings) for policy in results.policies(experiment)]
-    curves = sorted((curve for curve in found if curve is not None), key=lambda curve: order(curve.policy))
+    """The curves of all policies at these settings, CascadeLSB first; none unless one of them has settings."""
+    all_curves = [results.curve(experiment, policy, settings) for policy in results.policies(experiment)]
+    curves = sorted((curve for curve in all_curves if curve is not None), key=lambda curve: order(curve.policy))
     return curves if any(curve.settings for curve in curves) else []
 
 
 def order(policy: str) -> tuple[int, str]:
-    """By which policies are sorted everywhere: the paper's first, in its order."""
+    """The sort key of policies everywhere: the paper's policies first, in its order."""
     known = list(COLOURS)
     return (known.index(policy) if policy in known else len(known), policy)
 
 
 def _line(axes: Any, name: str, steps: Integers, regret: Floats, split: Any) -> tuple[float, str, Any]:
-    """A mean with its band; returns where it ends."""
-    found = [mean(column, split) for column in regret.T]
-    (line,) = axes.plot(steps, [e.value for e in found], color=COLOURS.get(name), label=name, linewidth=1.8)
+    """Plot a mean with its band; returns its last value, name and colour."""
+    means = [mean(column, split) for column in regret.T]
+    (line,) = axes.plot(steps, [e.value for e in means], color=COLOURS.get(name), label=name, linewidth=1.8)
     axes.fill_between(
-        steps, [e.low for e in found], [e.high for e in found], color=line.get_color(), alpha=0.2, linewidth=0
+        steps, [e.low for e in means], [e.high for e in means], color=line.get_color(), alpha=0.2, linewidth=0
     )
-    return found[-1].value, name, line.get_color()
+    return means[-1].value, name, line.get_color()
 
 
 def _label_ends(axes: Any, ends: Iterable[tuple[float, str, Any]]) -> None:
-    """Names at the ends of the lines, pushed up where they would cover one another."""
+    """Write names at the ends of the lines, moved up where they would overlap."""
     height, lowest = axes.get_ylim()[1], 0.0
     for end, name, colour in sorted(ends, key=lambda entry: entry[0]):
         at = max(end, lowest)
@@ -265,14 +265,14 @@ def _label_ends(axes: Any, ends: Iterable[tuple[float, str, Any]]) -> None:
 
 
 def _height(curves: list[Curve]) -> float:
-    """The top of an axis: policies far worse than the others, at most half of them, are cut, lest those look alike."""
+    """The top of an axis. Policies far worse than the rest (at most half) are cut off, to keep the rest apart."""
     finals = sorted((float(curve.final.mean()) for curve in curves), reverse=True)
     far = [at for at in range(1, len(finals) // 2 + 1) if at < len(finals) and finals[at - 1] > 2.5 * finals[at]]
     cut = max(far, default=0)
     return (1.15 + 0.08 * max(0, cut - 1)) * finals[cut] or 1.0
 
 
-def _say_what_is_cut(axes: Any, curves: list[Curve]) -> None:
+def _label_cut_curves(axes: Any, curves: list[Curve]) -> None:
     top = axes.get_ylim()[1]
     cut = [curve for curve in curves if float(curve.final.mean()) > top]
     for at, curve in enumerate(cut):
@@ -286,7 +286,7 @@ def _gap(high: float, low: float) -> float:
     return max(0.0, high - low) if high == high and low == low else 0.0
 
 
-def _dress(axes: Any, *, thousands: bool = True) -> None:
+def _style(axes: Any, *, thousands: bool = True) -> None:
     if thousands:
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value < 1e5 else f"{value / 1e6:g}M")
@@ -299,7 +299,7 @@ def _slug(setting: Setting) -> str:
 
 
 def _save(figure: Any, folder: Path, name: str) -> Path:
-    """As PNG and SVG; the path of the SVG."""
+    """Save as PNG and SVG; returns the path of the SVG."""
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / f"{name}.png", dpi=130)
     figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
@@ -311,7 +311,7 @@ def _pyplot() -> Any:
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "thali"  # the same figure, the same file
+    matplotlib.rcParams["svg.hashsalt"] = "thali"  # makes SVG files reproducible
     import matplotlib.pyplot as plt
 
     return plt

@@ -1,4 +1,4 @@
-"""Means, ratios and growth, each with its 95% interval over people and over splits."""
+"""Means, ratios and growth, each with a 95% interval over people and splits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from thali.tools.types import Floats
 
-#: The share of intervals that hold the truth.
+#: The confidence level of all intervals.
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval; without one (nan) where there was a single person."""
+    """A value with its interval; the interval is NaN if there was a single person."""
 
     value: float
     low: float
@@ -38,17 +38,17 @@ UNKNOWN = Estimate(nan, nan, nan)
 
 
 def mean(values: Any, splits: Any) -> Estimate:
-    """The mean over people (people,), with splits (people,) saying which split each was drawn in.
+    """The mean over people (people,); splits (people,) is the split each person was drawn in.
 
-    Each split is an independent draw of halves, of weights and of people, so the spread of the splits' means holds all
-    three: a Student interval over them. Of a single split, over its people.
+    Each split is an independent draw of halves, weights and people, so the spread of the splits' means reflects all
+    three. The interval is a Student interval over these means or, with a single split, over its people.
     """
     values = np.asarray(values, dtype=np.float64)
     return _student(float(values.mean()), _units(values, splits))
 
 
 def ratio(above: Any, below: Any, splits: Any) -> Estimate:
-    """mean(above)/mean(below), paired person by person (delta method), with the same unit as :func:`mean`."""
+    """mean(above)/mean(below), paired by person (delta method), with the same units as :func:`mean`."""
     above, below = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
     base = float(below.mean())
     if base <= 0.0:
@@ -58,21 +58,21 @@ def ratio(above: Any, below: Any, splits: Any) -> Estimate:
 
 
 def growth(later: Any, earlier: Any, splits: Any, factor: float, *, nothing: float = 0.0) -> Estimate:
-    """The exponent p, where something that grows like n^p is later after a time longer by factor, earlier before it.
+    """The exponent p of growth n^p, if the value goes from earlier to later when n is multiplied by factor.
 
-    A later value of at most nothing has stopped growing: -∞.
+    A later value of at most ``nothing`` has stopped growing: p = -∞.
     """
     if np.mean(later) <= nothing:
         return Estimate.exact(-inf)
     if np.mean(earlier) <= 0.0:
         return UNKNOWN
-    found = ratio(later, earlier, splits)
-    low, high = (log(bound) / log(factor) if bound > 0.0 else -inf for bound in (found.low, found.high))
-    return Estimate(log(found.value) / log(factor), low, high)
+    factors = ratio(later, earlier, splits)
+    low, high = (log(bound) / log(factor) if bound > 0.0 else -inf for bound in (factors.low, factors.high))
+    return Estimate(log(factors.value) / log(factor), low, high)
 
 
 def share(there: Any) -> Estimate:
-    """The share of people of whom something is true, with its exact (Clopper and Pearson 1934) interval."""
+    """The share of true entries (people,), with its exact interval (Clopper and Pearson 1934)."""
     from scipy.special import betaincinv
 
     there = np.asarray(there, dtype=bool)
@@ -83,7 +83,7 @@ def share(there: Any) -> Estimate:
 
 
 def _units(values: Floats, splits: Any) -> Floats:
-    """The independent units: means of splits, or the values themselves where there is one split."""
+    """The independent units: means of splits, or the values themselves if there is one split."""
     splits = np.asarray(splits)
     names = np.unique(splits)
     return values if len(names) == 1 else np.array([values[splits == name].mean() for name in names])

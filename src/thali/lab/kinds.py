@@ -1,4 +1,4 @@
-"""Kinds of people: how those of an experiment click, and how their tastes change."""
+"""Kinds of people: how the people of an experiment click, and how their tastes change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from thali.tools.types import Floats
 
 Person = DiverseCascade | Cascade
 
-#: Kind → what makes people of it from the weights they click by, their tastes and their behaviour.
+#: Kind → a function that makes such people from the weights they click by, their tastes and their behaviour.
 PEOPLE: dict[str, Callable[[Catalog, Floats, Behaviour], Person]] = {
     "diverse-cascade": lambda catalog, theta, b: DiverseCascade(catalog, theta),
     "cascade": lambda catalog, theta, b: Cascade.of_topics(catalog, theta),
@@ -34,7 +34,7 @@ PEOPLE: dict[str, Callable[[Catalog, Floats, Behaviour], Person]] = {
     "noisy-cascade": lambda catalog, theta, b: NoisyCascade(catalog, theta, extra=b.extra, skip=b.skip),
 }
 
-#: What is said of each kind.
+#: A description of each kind.
 TOLD = {
     "diverse-cascade": "the paper's model: attracted by what an item adds, leave at the first click",
     "cascade": "attracted by each item alone, whatever stands above it; leave at the first click",
@@ -47,7 +47,10 @@ TOLD = {
 
 
 def drifting(kind: str, before: Person, after: Person, steps: int) -> ClickModel:
-    """Tastes that become others within so many steps: at half, over the middle half, or there and back by quarters."""
+    """People whose tastes change within this many steps.
+
+    kind: "abrupt" at half time, "gradual" over the middle half, or "back-and-forth" every quarter.
+    """
     if kind == "abrupt":
         return Drift.abrupt(before, after, when=max(1, steps // 2))
     if kind == "gradual":

@@ -1,4 +1,4 @@
-"""The ledger: every claim of the paper at every setting, with what was measured and a verdict that is computed."""
+"""The ledger: every claim of the paper at every setting, with its measurements and a computed verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thali.lab.results import Results
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim at one setting, judged: all checks must hold, and one that does not is enough."""
+    """A claim at one setting with its verdict: all checks must hold, and one failed check refutes it."""
 
     claim: Claim
     suite: str
@@ -20,16 +20,16 @@ class Finding:
     scale: str
     checks: tuple[Check, ...]
     holds_at: tuple[str, ...] | None = None
-    """Of the α that were swept on this data set, those at which the claim holds; None if it was not swept."""
+    """The α of the sweep on this data set at which the claim holds; None if there was no sweep."""
 
     @property
     def swept(self) -> str:
-        """The same in words."""
+        """``holds_at`` as text."""
         return "" if self.holds_at is None else ", ".join(self.holds_at) or "none"
 
     @property
     def verdict(self) -> Verdict:
-        """Over all checks."""
+        """The verdict over all checks."""
         verdicts = {check.verdict for check in self.checks}
         if "does not hold" in verdicts:
             return "does not hold"
@@ -37,22 +37,22 @@ class Finding:
 
     @property
     def tightest(self) -> Check:
-        """The check that decides: the least inside its bounds, among those of the verdict."""
+        """The deciding check: among the checks that share the verdict, the one with the smallest margin."""
         return min((c for c in self.checks if c.verdict == self.verdict), key=lambda check: check.margin)
 
     @property
     def measured(self) -> str:
-        """The deciding number in words, and how many of the checks share the verdict."""
+        """The deciding number as text, and how many of the checks share the verdict."""
         check = self.tightest
         alike = sum(c.verdict == self.verdict for c in self.checks)
         counted = f" ({alike} of {len(self.checks)})" if len(self.checks) > 1 else ""
-        told = check.where if isnan(check.estimate.value) else f"{check.where}: {check.estimate:{self.claim.unit}}"
-        return told + counted
+        text = check.where if isnan(check.estimate.value) else f"{check.where}: {check.estimate:{self.claim.unit}}"
+        return text + counted
 
 
 def ledger(results: Results) -> list[Finding]:
     """Every claim at every setting for which there are rows."""
-    found = []
+    findings = []
     for claim in CLAIMS:
         for suite in claim.suites:
             prefix = f"{suite}/" if "/" not in suite else suite
@@ -63,8 +63,8 @@ def ledger(results: Results) -> list[Finding]:
                 settings = "" if setting is None else str(setting)
                 checks = claim.measure(results, prefix, settings)
                 if checks:
-                    found.append(Finding(claim, suite, settings, scale, tuple(checks), swept))
-    return found
+                    findings.append(Finding(claim, suite, settings, scale, tuple(checks), swept))
+    return findings
 
 
 def _swept(claim: Claim, suite: str, results: Results) -> tuple[str, ...] | None:
@@ -72,11 +72,11 @@ def _swept(claim: Claim, suite: str, results: Results) -> tuple[str, ...] | None
     names = results.experiments(f"optimism/{suite}-d")
     if not names or claim.settings == (None,):
         return None
-    found = []
+    alphas = []
     for settings in results.settings(names[0]):
         checks = claim.measure(results, names[0], settings)
         if not checks:
             return None
         if all(check.verdict == "holds" for check in checks):
-            found.append(settings.split()[0].replace("alpha=", ""))
-    return tuple(found)
+            alphas.append(settings.split()[0].replace("alpha=", ""))
+    return tuple(alphas)

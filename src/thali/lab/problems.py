@@ -1,4 +1,4 @@
-"""Problems to learn on: the paper's synthetic one, and generated ones of any size."""
+"""Problems to learn on: the paper's synthetic problem, and generated ones of any size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thali.tools.types import Floats, Integers
 class Problem:
     """The learner's catalog, people who click, and the length of their lists.
 
-    people: their names, where they have any. told: what else is to be known of how they click, in words.
+    people: their names, if any. told: text with everything else that determines how they click; part of file names.
     """
 
     name: str
@@ -27,18 +27,18 @@ class Problem:
 
     @property
     def theta(self) -> Floats:
-        """Their preferences θ* (users, d); the last ones, where they change."""
+        """The people's preferences θ* (users, d); the final ones if they change."""
         assert self.model.theta is not None
         return self.model.theta
 
     def theta_at(self, steps: Integers) -> Floats:
-        """Their preferences after so many steps each (users, points, d)."""
+        """The people's preferences after each of these numbers of steps (users, points, d)."""
         known = [theta for step in steps.tolist() if (theta := self.model.at(step).theta) is not None]
         return np.stack(known, axis=1)
 
     @property
     def weights(self) -> Catalog:
-        """The catalog by which people click."""
+        """The catalog with the weights that people click by."""
         assert self.model.catalog is not None
         return self.model.catalog
 
@@ -47,7 +47,7 @@ def synthetic(users: int = 1) -> Problem:
     """The paper's Synthetic Experiment: L=53, d=3, K=2, θ*=(0.6, 0.4, 0); the best list is (0, 2).
 
     Items 0 and 1 cover half of topic 0, item 2 half of topic 1, and fifty items all of topic 2, which nobody wants.
-    users: how many people of the same preferences, each with their own luck.
+    users: the number of people; all have the same preferences, each has their own luck.
     """
     weights = np.zeros((53, 3))
     weights[:2, 0] = 0.5
@@ -60,11 +60,11 @@ def synthetic(users: int = 1) -> Problem:
 def single_items(K: int, users: int, d: int = 16) -> Problem:
     """The problem of the cascading bandits' paper: K items that attract with probability 0.1 among others with 0.02.
 
-    Kveton et al. 2015 with smaller probabilities. An item is a topic of its own, so that there is nothing to diversify
+    As in Kveton et al. 2015, with smaller probabilities. Each item is its own topic, so there is nothing to diversify
     and nothing to generalise.
     """
     catalog = Catalog(np.eye(d))
-    theta = np.where(np.arange(d) % (d // K) == 0, 0.1, 0.02)  # the attractive ones are not the first in number
+    theta = np.where(np.arange(d) % (d // K) == 0, 0.1, 0.02)  # spread out, not the first items
     return Problem("single items", catalog, DiverseCascade(catalog, np.tile(theta, (users, 1))), K)
 
 

@@ -1,4 +1,4 @@
-"""From stored rows to figures, a ledger, and one HTML page that holds it all."""
+"""Build figures, a ledger and one HTML page with everything from stored rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?"}
 
 @dataclass(frozen=True)
 class Report:
-    """What was made, and where it is."""
+    """The report that was built, and its files."""
 
     page: Path
     findings: list[Finding]
@@ -37,7 +37,7 @@ class Report:
 
 
 def build(folder: Path) -> Report:
-    """Figures (SVG and PNG), ledger.md and report.html from the rows in folder. Cost: seconds a figure."""
+    """Build figures (SVG and PNG), ledger.md and report.html from the rows in folder. Cost: seconds per figure."""
     results = Results(folder)
     findings = ledger(results)
     pictures: dict[str, list[tuple[str, Path]]] = {}
@@ -69,16 +69,16 @@ def build(folder: Path) -> Report:
 
 
 def label(settings: str) -> str:
-    """Settings for people."""
-    for setting, told in LABELS.items():
+    """Settings as text for readers."""
+    for setting, text in LABELS.items():
         if settings == str(setting):
-            return told
-    told = settings.replace("alpha=theory", "α of theory").replace("alpha=", "α = ")
-    return told.replace(" sigma=", ", σ = ")
+            return text
+    text = settings.replace("alpha=theory", "α of theory").replace("alpha=", "α = ")
+    return text.replace(" sigma=", ", σ = ")
 
 
 def data_label(suite: str) -> str:
-    """A suite of experiments for people."""
+    """The title of a suite of experiments."""
     if suite.startswith("optimism/"):
         return f"{data_label(suite.removeprefix('optimism/').removesuffix('-d'))}, sweep"
     name = suite.partition("/")[0]
@@ -86,29 +86,29 @@ def data_label(suite: str) -> str:
 
 
 def markdown(findings: list[Finding]) -> str:
-    """The ledger as a table."""
+    """The ledger as a Markdown table."""
     lines = [
         "| | § | the paper says | it holds if | on | at | scale | measured [95% interval] | verdict | holds at α |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for f in findings:
-        told = f.measured.replace("|", "\\|")
+        measured = f.measured.replace("|", "\\|")
         lines.append(
             f"| {f.claim.number} | {f.claim.section} | {f.claim.says} | {f.claim.reads.replace('|', chr(92) + '|')} | "
-            f"{data_label(f.suite)} | {label(f.settings)} | {f.scale} | {told} | {MARKS[f.verdict]} {f.verdict} | "
+            f"{data_label(f.suite)} | {label(f.settings)} | {f.scale} | {measured} | {MARKS[f.verdict]} {f.verdict} | "
             f"{f.swept} |"
         )
     return "\n".join(lines) + "\n"
 
 
 def regrets(results: Results, suite: str) -> list[tuple[str, str, str, Estimate, Estimate, dict[str, Estimate]]]:
-    """Of every cell, setting and policy: final regret, clicks a step, and diversity over the last tenth."""
-    found = []
+    """For every cell, setting and policy: final regret, clicks per step, and diversity over the last tenth."""
+    rows = []
     for (name, policy, settings), curve in results.curves.items():
         if name.partition("/")[0] != suite:
             continue
         late = max(1, len(curve.steps) // 10)
-        found.append(
+        rows.append(
             (
                 name,
                 settings,
@@ -118,19 +118,19 @@ def regrets(results: Results, suite: str) -> list[tuple[str, str, str, Estimate,
                 {key: mean(values[:, -late:].mean(axis=1), curve.split) for key, values in curve.diversity.items()},
             )
         )
-    return sorted(found, key=lambda row: (cell(row[0]), row[1] or "~", figures.order(row[2])))
+    return sorted(rows, key=lambda row: (cell(row[0]), row[1] or "~", figures.order(row[2])))
 
 
 def table_1(results: Results) -> list[tuple[int, float, Estimate, float, float]]:
-    """Of each K: the paper's ratio, ours, the share of people whose greedy list is optimal, and the least ratio."""
-    found = []
+    """For each K: the paper's ratio, ours, the share of people whose greedy list is optimal, and the lowest ratio."""
+    rows = []
     for name in results.experiments("approximation/"):
         curve = results.curve(name, "Greedy", "")
         if curve is not None:
             K, shares = cell(name)[1], reached(curve)
             exact = float(np.mean(shares >= 1.0 - 1e-12))
-            found.append((K, TABLE_1[K], mean(shares, curve.split), exact, float(shares.min())))
-    return found
+            rows.append((K, TABLE_1[K], mean(shares, curve.split), exact, float(shares.min())))
+    return rows
 
 
 # The page.
@@ -208,29 +208,29 @@ def _section(results: Results, suite: str, pictures: list[tuple[str, Path]], fin
     scales = ", ".join(sorted({results.scales[name] for name in results.experiments(f"{suite}/")}))
     mine = [f for f in findings if f.suite.partition("/")[0] == suite]
     tally = Counter(f.verdict for f in mine)
-    said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.items()))
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.items()))
     body = "".join(f"<p>{escape(m.paragraph())}</p>" for m in Matrix.every(results)) if suite == "robustness" else ""
     body += _tabs(suite, pictures)
     body += _approximation(results) if suite == "approximation" else _numbers(results, suite)
     claims = (
-        f"<details><summary>{len(mine)} findings: {escape(said)}</summary>{_ledger(mine)}</details>" if mine else ""
+        f"<details><summary>{len(mine)} findings: {escape(verdicts)}</summary>{_ledger(mine)}</details>" if mine else ""
     )
     return f'<section id="{suite}"><h2>{escape(SUITES[suite])}</h2><p>{escape(scales)}.</p>{body}{claims}</section>'
 
 
 def _tabs(suite: str, pictures: list[tuple[str, Path]]) -> str:
-    """Pictures behind tabs, without a script."""
+    """Figures behind tabs, without JavaScript."""
     if not pictures:
         return ""
     rules, tabs, shown = [], [], []
-    for at, (told, path) in enumerate(pictures):
+    for at, (name, path) in enumerate(pictures):
         key = f"{suite}-{at}"
         rules.append(f"#{key}:checked ~ .{key} {{ display: block; }}")
         checked = " checked" if at == 0 else ""
-        tabs.append(f'<input type="radio" name="{suite}" id="{key}"{checked}><label for="{key}">{escape(told)}</label>')
+        tabs.append(f'<input type="radio" name="{suite}" id="{key}"{checked}><label for="{key}">{escape(name)}</label>')
         image = b64encode(path.read_bytes()).decode()
         shown.append(
-            f'<figure class="{key}"><img alt="{escape(SUITES[suite])}: {escape(told)}" '
+            f'<figure class="{key}"><img alt="{escape(SUITES[suite])}: {escape(name)}" '
             f'src="data:image/svg+xml;base64,{image}"></figure>'
         )
     return f'<style>{"".join(rules)}</style><div class="tabs">{"".join(tabs)}{"".join(shown)}</div>'
@@ -238,9 +238,9 @@ def _tabs(suite: str, pictures: list[tuple[str, Path]]) -> str:
 
 def _approximation(results: Results) -> str:
     rows = "".join(
-        f'<tr><td>{K}</td><td class="n">{paper:.4f}</td><td class="n">{found:.4f}</td><td class="n">{exact:.0%}</td>'
+        f'<tr><td>{K}</td><td class="n">{paper:.4f}</td><td class="n">{ours:.4f}</td><td class="n">{exact:.0%}</td>'
         f'<td class="n">{least:.4f}</td></tr>'
-        for K, paper, found, exact, least in table_1(results)
+        for K, paper, ours, exact, least in table_1(results)
     )
     return (
         "<div class='scroll'><table><tr><th>K</th><th>the paper</th><th>measured, mean over people</th>"
@@ -256,7 +256,7 @@ def _numbers(results: Results, suite: str) -> str:
         + "</tr>"
         for name, settings, policy, regret, clicks, diverse in regrets(results, suite)
     )
-    heads = "".join(f"<th>{escape(told)}</th>" for told in DIVERSITY.values())
+    heads = "".join(f"<th>{escape(title)}</th>" for title in DIVERSITY.values())
     return (
         "<details><summary>in numbers</summary><div class='scroll'><table><tr><th>cell</th><th>at</th><th>policy</th>"
         f"<th>final regret</th><th>clicks a step</th>{heads}</tr>{rows}</table></div></details>"

@@ -1,4 +1,4 @@
-"""Stored rows, read back as curves: what claims, figures and report are made of."""
+"""Stored rows, read back as curves for claims, figures and reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from thali.tools.types import Floats, Integers
 if TYPE_CHECKING:
     import polars as pl
 
-#: The columns of rows that say how diverse a list was, with their names for people.
+#: The columns that measure the diversity of a list, with their display names.
 DIVERSITY = {
     "topic_coverage": "topic coverage",
     "intra_list_distance": "intra-list distance",
@@ -30,7 +30,7 @@ DIVERSITY = {
 
 @dataclass(frozen=True)
 class Curve:
-    """One policy at one setting on the people of an experiment; arrays are (people, points) unless said."""
+    """One policy at one setting on the people of an experiment. Arrays are (people, points) unless noted."""
 
     experiment: str
     policy: str
@@ -44,7 +44,7 @@ class Curve:
     best: Floats
     """(people,): f of the list that regret is measured against."""
     gamma: Floats
-    """(people,): Theorem 1's."""
+    """(people,): γ of Theorem 1."""
     lists: Any
     """(people, points, K)."""
     diversity: dict[str, Floats]
@@ -65,7 +65,7 @@ class Curve:
         return np.asarray(self.regret[:, -1])
 
     def of(self, people: set[tuple[int, str]]) -> Curve:
-        """Of these people only."""
+        """The curve restricted to these people."""
         if len(people) == len(self.people):
             return self
         keep = [at for at, person in enumerate(self.people) if person in people]
@@ -74,7 +74,7 @@ class Curve:
         return replace(self, people=tuple(self.people[at] for at in keep), diversity=diversity, **fields)
 
     def at(self, share: float) -> tuple[int, Floats]:
-        """The recorded step nearest this share of all, and regret there (people,)."""
+        """The recorded step nearest this share of the run, and the regret there (people,)."""
         point = int(np.argmin(np.abs(self.steps - share * self.n)))
         return int(self.steps[point]), np.asarray(self.regret[:, point])
 
@@ -82,9 +82,9 @@ class Curve:
 class Results:
     """All curves in a folder of results.
 
-    Of an experiment run at several scales, its own (the paper's) counts if it is there, else the largest.
+    If an experiment was run at several scales, its own (the paper's) is used if present, else the largest.
 
-    only: just these experiments, at their own scale and with this seed.
+    only: use only these experiments, at the given scale and with this seed.
     """
 
     def __init__(self, folder: Path, only: Sequence[Experiment] | None = None, *, seed: int | None = None) -> None:
@@ -99,29 +99,29 @@ class Results:
 
     @cached_property
     def curves(self) -> dict[tuple[str, str, str], Curve]:
-        """By experiment, policy and settings."""
-        found = {}
+        """Curves by experiment, policy and settings."""
+        curves = {}
         for key, rows in self.rows.partition_by("experiment", "policy", "settings", as_dict=True).items():
-            found[key] = _curve(rows)
-        return found
+            curves[key] = _curve(rows)
+        return curves
 
     @cached_property
     def scales(self) -> dict[str, str]:
-        """The scale each experiment was run at."""
+        """The scale that each experiment was run at."""
         return dict(self.rows.select("experiment", "scale").unique().iter_rows())
 
     @cached_property
     def setups(self) -> dict[str, dict[str, float]]:
-        """What was noted of each data set when its experiments ran."""
+        """The numbers recorded for each data set when its experiments ran."""
         return {path.stem: json.loads(path.read_text()) for path in sorted((self.folder / "setup").glob("*.json"))}
 
     def experiments(self, prefix: str) -> list[str]:
-        """The names of those that begin so, by d, K and length."""
-        found = [name for name in self.scales if name.startswith(prefix)]
-        return sorted(found, key=lambda name: (cell(name), EXPERIMENTS[name].steps if name in EXPERIMENTS else 0, name))
+        """The experiments whose names begin with prefix, sorted by d, K and number of steps."""
+        names = [name for name in self.scales if name.startswith(prefix)]
+        return sorted(names, key=lambda name: (cell(name), EXPERIMENTS[name].steps if name in EXPERIMENTS else 0, name))
 
     def curve(self, experiment: str, policy: str, settings: str) -> Curve | None:
-        """The curve at these settings; a policy without any has one for all."""
+        """The curve at these settings; a policy without settings has one curve for all."""
         return self.curves.get((experiment, policy, settings)) or self.curves.get((experiment, policy, ""))
 
     def paired(self, experiment: str, policies: Sequence[str], settings: str) -> list[Curve]:
@@ -132,22 +132,22 @@ class Results:
 
     @staticmethod
     def common(curves: Sequence[Curve]) -> list[Curve]:
-        """The same curves on the people they have in common, in one order; none if there are none."""
+        """The same curves on the people they have in common, in the same order; none if they share nobody."""
         shared = set.intersection(*(set(curve.people) for curve in curves))
         return [curve.of(shared) for curve in curves] if shared else []
 
     def settings(self, experiment: str) -> list[str]:
-        """The settings it was run at; numbers first, ascending, then theory."""
-        found = {settings for name, _, settings in self.curves if name == experiment and settings}
-        return sorted(found, key=lambda text: [float(part) if _number(part) else np.inf for part in _values(text)])
+        """The settings that an experiment was run at: numbers first, ascending, then theory."""
+        used = {settings for name, _, settings in self.curves if name == experiment and settings}
+        return sorted(used, key=lambda text: [float(part) if _number(part) else np.inf for part in _values(text)])
 
     def policies(self, experiment: str) -> list[str]:
-        """The policies it was run with."""
+        """The policies that an experiment was run with."""
         return list(dict.fromkeys(policy for name, policy, _ in self.curves if name == experiment))
 
 
 def cell(name: str) -> tuple[int, int]:
-    """D and K in an experiment's name; 0 where it has none."""
+    """The d and K in an experiment's name; 0 if missing."""
     d, K = re.search(r"d(\d+)", name), re.search(r"K(\d+)", name)
     return int(d[1]) if d else 0, int(K[1]) if K else 0
 
@@ -161,7 +161,7 @@ def _number(text: str) -> bool:
 
 
 def _largest(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of each experiment one scale, version and seed: its own scale first, then the newest and the largest."""
+    """Choose one scale, version and seed per experiment: prefer its own scale, then the newest, then the largest."""
     import polars as pl
 
     own = pl.DataFrame(

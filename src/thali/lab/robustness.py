@@ -1,4 +1,4 @@
-"""Every policy against every kind of person: the matrix of what it loses, of how diverse it is, and who is safest."""
+"""Every policy against every kind of person: a matrix of losses and diversity, and which policy is safest."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from thali.lab.settings import KINDS, NOISE, PRACTICAL
 from thali.lab.sources import SOURCES
 from thali.tools.types import Floats, Integers
 
-#: The measure of diversity that is shown: it sees sets of topics alone, not what a model rewards.
+#: The diversity measure to show: it depends only on sets of topics, not on what a model rewards.
 SHOWN = "intra_list_distance"
-#: Knows what nobody knows, so that it is not compared.
+#: Left out of the comparison, because it knows the true preferences.
 CEILING = "Oracle"
 
 
@@ -29,18 +29,18 @@ class Cell:
     """A policy on people of one kind."""
 
     regret: Estimate
-    """At the end."""
+    """Final regret."""
     lost: Estimate
-    """The same over n·f of the best list: the share of its chance of a click that is lost."""
+    """Final regret over n·f of the best list: the share of its click probability that is lost."""
     diversity: Estimate
     """Intra-list distance over the last tenth."""
     by_person: Floats
-    """Lost, (people,)."""
+    """(people,): ``lost`` for each person."""
     split: Integers
 
     @property
     def short(self) -> str:
-        """Regret ± half its interval."""
+        """Regret ± half the width of its interval."""
         digits = 0 if abs(self.regret.value) >= 10.0 else 1
         return f"{self.regret.value:,.{digits}f} ±{(self.regret.high - self.regret.low) / 2.0:,.{digits}f}"
 
@@ -57,22 +57,22 @@ class Matrix:
 
     @classmethod
     def of(cls, results: Results, source: str, policies: Collection[str] | None = None, cell: str = "") -> Matrix:
-        """From the rows on one data set; policies that lose least in their worst case come first, ties by name.
+        """Build from the rows on one data set. Policies with the smallest worst-case loss come first, ties by name.
 
-        policies: those to compare; by default all that there are for every kind of person, on the same people. cell: of
-        the experiments' names, where d and K are not the usual ones.
+        policies: those to compare; by default all with rows for every kind of person, on the same people. cell: the
+        part of the experiments' names with d and K, if these are not the usual ones.
         """
-        found = cls._of(results, source, policies, cell)
-        if found is None:
+        matrix = cls._of(results, source, policies, cell)
+        if matrix is None:
             raise ValueError(
                 f"results must hold rows of robustness/{source}{cell}-... at {PRACTICAL}, of a policy for every kind "
                 "of person there is, all on the same people for as many steps; they do not"
             )
-        return found
+        return matrix
 
     @classmethod
     def _of(cls, results: Results, source: str, policies: Collection[str] | None, cell: str) -> Matrix | None:
-        """The same; None if the rows make no matrix: too few policies or kinds, or none at this α."""
+        """Like :meth:`of`, but None if the rows make no matrix: too few policies or kinds, or none at this α."""
         curves = {}
         for kind in KINDS:
             name = f"robustness/{source}{cell}-{kind}"
@@ -82,68 +82,68 @@ class Matrix:
                     curves[policy, kind] = curve
         kinds = tuple(kind for kind in KINDS if any(kind == other for _, other in curves))
         people = {curve.people for curve in curves.values()}
-        whole = {policy for policy, _ in curves if all((policy, kind) in curves for kind in kinds)}
-        if not whole or len(people) > 1 or len({curve.n for curve in curves.values()}) > 1:
+        complete = {policy for policy, _ in curves if all((policy, kind) in curves for kind in kinds)}
+        if not complete or len(people) > 1 or len({curve.n for curve in curves.values()}) > 1:
             return None
-        cells = {key: _cell(curve) for key, curve in curves.items() if key[0] in whole}
-        order = sorted(whole, key=lambda policy: (max(cells[policy, kind].lost.value for kind in kinds), policy))
+        cells = {key: _cell(curve) for key, curve in curves.items() if key[0] in complete}
+        order = sorted(complete, key=lambda policy: (max(cells[policy, kind].lost.value for kind in kinds), policy))
         scale = results.scales[f"robustness/{source}{cell}-{kinds[0]}"]
         return cls(source, scale, kinds, tuple(order), cells)
 
     @classmethod
     def every(cls, results: Results) -> list[Matrix]:
-        """One for each data set, d and K of which there are rows that make one."""
-        found = []
+        """One matrix for each data set, d and K with enough rows."""
+        matrices = []
         for name in {name.removesuffix(f"-{KINDS[0]}") for name in results.scales if name.endswith(f"-{KINDS[0]}")}:
             matched = re.fullmatch(r"robustness/(.+?)((?:-d\d+-K\d+)?)", name)
             if matched and matched[1] in SOURCES:
-                found.append(cls._of(results, matched[1], None, matched[2]))
-        return sorted(filter(None, found), key=lambda matrix: (matrix.source, matrix.scale))
+                matrices.append(cls._of(results, matched[1], None, matched[2]))
+        return sorted(filter(None, matrices), key=lambda matrix: (matrix.source, matrix.scale))
 
     def worst(self, policy: str) -> tuple[str, Cell]:
-        """The kind of person on whom a policy loses the largest share, and that cell."""
+        """The kind of person on which a policy loses the largest share, and that cell."""
         return max(((kind, self.cells[policy, kind]) for kind in self.kinds), key=lambda entry: entry[1].lost.value)
 
     def best_on(self, kind: str) -> list[str]:
-        """Of the policies compared, those that lose least on a kind of person: more than one if they lose the same."""
+        """The compared policies that lose least on a kind of person; several if they are tied."""
         least = min(self.cells[policy, kind].lost.value for policy in self.compared)
         return [policy for policy in self.compared if self.cells[policy, kind].lost.value == least]
 
     @property
     def compared(self) -> list[str]:
-        """All policies but the one that knows what nobody knows."""
+        """All policies except the one that knows the true preferences."""
         return [policy for policy in self.policies if policy != CEILING]
 
     def paragraph(self) -> str:
-        """Which policy is safest, in words, from the numbers alone."""
-        told = []
+        """A paragraph on which policy is safest, computed from the numbers alone."""
+        lines = []
         if len(self.compared) > 1:
-            told += self._safest()
+            lines += self._safest()
         elif self.compared:
             (only,) = self.compared
             kind, cell = self.worst(only)
-            told.append(f"{only} loses at most {_told(cell)} of the best list's chance of a click ({kind} people).")
+            lines.append(f"{only} loses at most {_loss(cell)} of the best list's chance of a click ({kind} people).")
         if CEILING in self.policies:
             kind, cell = self.worst(CEILING)
-            told.append(
-                f"Knowing every person's taste, but neither their weights nor their kind, loses {_told(cell)} at "
+            lines.append(
+                f"Knowing every person's taste, but neither their weights nor their kind, loses {_loss(cell)} at "
                 f"most ({kind})."
             )
-        return " ".join(told)
+        return " ".join(lines)
 
     def _safest(self) -> list[str]:
-        """The sentences on who is safest, where there are several."""
+        """The sentences on which policy is safest, if there are several."""
         safest, *others = self.compared
         kind, cell = self.worst(safest)
-        like = [other for other in others if self.worst(other)[1].lost.value == cell.lost.value]
-        alike = f" ({_listed(like)} as much)" if like else ""
-        told = [
+        tied = [other for other in others if self.worst(other)[1].lost.value == cell.lost.value]
+        alike = f" ({_listed(tied)} as much)" if tied else ""
+        lines = [
             f"{safest} is the safest of the {len(self.compared)} policies compared{alike}: whatever the kind of "
-            f"person, it loses at most {_told(cell)} of the best list's chance of a click, on {kind} people."
+            f"person, it loses at most {_loss(cell)} of the best list's chance of a click, on {kind} people."
         ]
         best = {k: self.best_on(k) for k in self.kinds}
         wins = [k for k, winners in best.items() if safest in winners]
-        told.append(f"None of them loses less on {_listed(wins)}." if wins else "It is not the best on any one kind.")
+        lines.append(f"None of them loses less on {_listed(wins)}." if wins else "It is not the best on any one kind.")
         elsewhere = [
             f"{winners[0]} on {k} ({self.cells[winners[0], k].lost.value:.1%} against "
             f"{self.cells[safest, k].lost.value:.1%})"
@@ -151,18 +151,18 @@ class Matrix:
             if k not in wins
         ]
         if elsewhere:
-            told.append(f"Better elsewhere: {_listed(elsewhere)}.")
-        apart = [other for other in others if other not in like]
+            lines.append(f"Better elsewhere: {_listed(elsewhere)}.")
+        apart = [other for other in others if other not in tied]
         if apart:
             rival, other = self.worst(apart[0])
             gap = mean(other.by_person - cell.by_person, cell.split)
             chance = "which is more than chance" if gap.low > 0.0 else "which may be chance"
-            told.append(
-                f"Next is {apart[0]}, which loses {_told(other)} in its worst case ({rival}): {100 * gap.value:.1f} "
+            lines.append(
+                f"Next is {apart[0]}, which loses {_loss(other)} in its worst case ({rival}): {100 * gap.value:.1f} "
                 f"percentage points [{100 * gap.low:.1f}, {100 * gap.high:.1f}] more, {chance}."
             )
-            told.append(f"The largest loss is that of {apart[-1]}: {self.worst(apart[-1])[1].lost.value:.0%}.")
-        return told
+            lines.append(f"The largest loss is that of {apart[-1]}: {self.worst(apart[-1])[1].lost.value:.0%}.")
+        return lines
 
     def markdown(self) -> str:
         """Both matrices as tables, and the paragraph."""
@@ -187,7 +187,7 @@ class Matrix:
         )
 
     def draw(self, folder: Path) -> Path:
-        """The matrices as a picture; its path."""
+        """Draw the matrices as a figure; returns its path."""
         cells = [[self.cells[policy, kind] for kind in self.kinds] for policy in self.policies]
         regret, diverse = (
             np.array([[getattr(cell, name).value for cell in row] for row in cells]) for name in ("regret", "diversity")
@@ -210,7 +210,7 @@ class Matrix:
         )
 
     def told(self, rates: Behaviour) -> list[str]:
-        """What the kinds are, with the rates of the data set, a line each."""
+        """Descriptions of the kinds with the rates of the data set, one line each."""
         used = {**asdict(rates), **dict(NOISE)}
         numbers = {
             "dependent-click": f"{used['going_on']:.2f}",
@@ -233,12 +233,12 @@ def _cell(curve: Curve) -> Cell:
     )
 
 
-def _told(cell: Cell) -> str:
+def _loss(cell: Cell) -> str:
     return f"{cell.lost:.1%}" if cell.lost.value > 0.0 else "nothing"
 
 
-def _number(found: Estimate) -> str:
-    return f"{found:,.0f}" if abs(found.value) >= 10.0 else f"{found:,.1f}"
+def _number(estimate: Estimate) -> str:
+    return f"{estimate:,.0f}" if abs(estimate.value) >= 10.0 else f"{estimate:,.1f}"
 
 
 def _listed(parts: list[str]) -> str:

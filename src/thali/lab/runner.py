@@ -1,4 +1,4 @@
-"""Tasks → rows on disk: over processes of one machine, or over many machines on Dask, through one executor."""
+"""Run tasks and store their rows, on processes of one machine or on a Dask cluster, through one executor interface."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """A folder of Parquet files, one a task, written whole or not at all."""
+    """A folder of Parquet files, one per task, written completely or not at all."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def has(self, name: str) -> bool:
-        """Whether the rows of this name are here."""
+        """Whether rows are stored under this name."""
         return (self.folder / "rows" / name).exists()
 
     def put(self, name: str, rows: pl.DataFrame) -> None:
-        """Keep rows under this name."""
+        """Store rows under this name."""
         path = self.folder / "rows" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as part:
             rows.write_parquet(part)
 
     def note(self, source: str, setup: dict[str, float]) -> None:
-        """Keep what is known of a data set."""
+        """Store the numbers recorded for a data set."""
         path = self.folder / "setup" / f"{source}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(setup, indent=1) + "\n")
 
     def rows(self) -> pl.DataFrame:
-        """All rows, in an order that does not depend on who made them when."""
+        """All rows, in an order that does not depend on how or when they were computed."""
         import polars as pl
 
         files = sorted((self.folder / "rows").glob("*/*/*.parquet"))
@@ -69,9 +69,9 @@ def run(
     data: str | None = None,
     progress: Callable[[float, float, str], None] | None = None,
 ) -> None:
-    """Perform every task whose rows are not in the store yet; the rows are the same whatever executor it is.
+    """Perform every task whose rows are not stored yet. The rows do not depend on the executor.
 
-    progress: called with what is done, out of how much, and what was done last.
+    progress: called with the cost done, the total cost, and the name of the last task.
     """
     for source in dict.fromkeys(experiment.source for experiment in experiments):
         if source in SOURCES:
@@ -81,20 +81,20 @@ def run(
     for experiment in experiments:
         build = lru_cache(maxsize=None)(lambda split, e=experiment: problem(e, split, seed=seed, data=data))
         for task in tasks_of(experiment, seed=seed):
-            of_task = build(task.split)
-            name = task.name(of_task)
+            task_problem = build(task.split)
+            name = task.name(task_problem)
             total += task.cost
             if store.has(name):
                 done += task.cost
             else:
-                waiting.append((task, of_task, name))
+                waiting.append((task, task_problem, name))
     report = progress or (lambda done, total, name: None)
     report(done, total, "")
     futures: dict[Future[Any], tuple[Task, str]] = {}
     try:
-        # Long tasks first, so that no worker is left alone with one at the end.
-        for task, of_task, name in sorted(waiting, key=lambda entry: -entry[0].cost):
-            futures[executor.submit(perform, task, of_task)] = (task, name)
+        # Long tasks first, so that none of them runs alone at the end.
+        for task, task_problem, name in sorted(waiting, key=lambda entry: -entry[0].cost):
+            futures[executor.submit(perform, task, task_problem)] = (task, name)
         for future in as_completed(futures):
             task, name = futures.pop(future)
             store.put(name, future.result())
@@ -109,12 +109,12 @@ def run(
 
 @contextmanager
 def processes(workers: int | None = None) -> Iterator[Executor]:
-    """An executor over so many processes of this machine; as many as it has cores by default.
+    """An executor with this many processes on this machine; by default one per core.
 
-    Leaving it by Ctrl-C ends the processes at once: what they were at is lost, what was finished is stored.
+    Ctrl-C ends the processes at once: work in progress is lost, finished tasks are stored.
     """
     count = workers or os.cpu_count() or 1
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_quiet)
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_ignore_interrupt)
     try:
         yield pool
     except BaseException:
@@ -125,7 +125,7 @@ def processes(workers: int | None = None) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
-    """An executor over the workers of a Dask cluster, by its scheduler's address; each must have this thali."""
+    """An executor on the workers of a Dask cluster, by the scheduler's address. Workers need the same thali version."""
     from distributed import Client, KilledWorker
 
     try:
@@ -152,6 +152,6 @@ def _version() -> str:
     return __version__
 
 
-def _quiet() -> None:
-    """Ctrl-C is for the parent, which ends us."""
+def _ignore_interrupt() -> None:
+    """Ignore Ctrl-C in workers: the parent handles it and ends them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

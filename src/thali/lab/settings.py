@@ -1,4 +1,4 @@
-"""The experiments, as data: what is run on which people, and at which optimism."""
+"""The experiments as data: which policies run on which people, and at which α."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from thali.policies import POLICIES
 from thali.policies.linear.policy import DEFAULT_OPTIMISM
 
-#: The kinds of people there are; :mod:`thali.lab.kinds` makes them.
+#: The kinds of people; :mod:`thali.lab.kinds` makes them.
 KINDS = (
     "diverse-cascade",
     "cascade",
@@ -18,7 +18,7 @@ KINDS = (
     "position-based",
     "noisy-cascade",
 )
-#: Ways in which tastes change; the first is not at all.
+#: Ways in which tastes change; the first is no change.
 DRIFTS: tuple[Literal["", "abrupt", "gradual", "back-and-forth"], ...] = ("", "abrupt", "gradual", "back-and-forth")
 #: The paper's algorithms, in its order.
 PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
@@ -26,7 +26,7 @@ PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
 
 @dataclass(frozen=True)
 class Setting:
-    """Optimism α ("theory": what each policy's own analysis asks) and learning rate σ of the linear policies."""
+    """Exploration factor α ("theory": from each policy's own analysis) and learning rate σ of the linear policies."""
 
     alpha: float | Literal["theory"]
     sigma: float = 0.1
@@ -44,15 +44,15 @@ PRACTICAL, THEORY = Setting(DEFAULT_OPTIMISM / 0.1), Setting("theory")
 class Experiment:
     """One cell of a figure: policies at some settings, on people of one problem.
 
-    people are drawn in as many random splits of the data set's users as ``splits`` says, the same number from each; the
-    learner's weights come from the training half, the people from the test half ("train": both from quarters of the
-    training half, for choosing settings).
+    People are drawn from ``splits`` random splits of the data set's users, the same number from each. The learner's
+    weights come from the training half, the people from the test half (with people="train", both come from quarters of
+    the training half, for choosing settings).
     """
 
     name: str
     """suite/cell."""
     source: str
-    """Of :data:`thali.lab.sources.SOURCES`, or "synthetic" or "generated"."""
+    """A key of :data:`thali.lab.sources.SOURCES`, or "synthetic", "single-items" or "generated"."""
     d: int
     K: int
     steps: int = 20_000
@@ -64,11 +64,11 @@ class Experiment:
     clicks: str = KINDS[0]
     """How people click."""
     rates: tuple[tuple[str, float], ...] = ()
-    """What of their behaviour is given, rather than fitted to the data set."""
+    """Rates of their behaviour that are fixed rather than fitted to the data set."""
     drift: Literal["", "abrupt", "gradual", "back-and-forth"] = ""
-    """How each person's tastes become another's: in the middle of the run, slowly around it, or every quarter of it."""
+    """How each person's tastes change to another person's: at half time, slowly around it, or every quarter."""
     small: tuple[int, int] = (20, 2000)
-    """People and steps for a look in minutes instead of hours."""
+    """People and steps for a run of minutes instead of hours."""
 
     @property
     def suite(self) -> str:
@@ -77,11 +77,11 @@ class Experiment:
 
     @property
     def scale(self) -> str:
-        """How large, in words: what tells runs of one experiment apart."""
+        """The size as text, which distinguishes runs of the same experiment."""
         return f"{self.users} people in {self.splits} splits x {self.steps} steps"
 
     def shrunk(self) -> Experiment:
-        """The same at the small scale."""
+        """The same experiment at the small scale."""
         users, steps = self.small
         return replace(self, users=users, steps=steps)
 
@@ -99,7 +99,7 @@ _SYNTHETIC = [
     Experiment("synthetic/1M", "synthetic", 3, 2, 1_000_000, users=20, splits=1, small=(8, 100_000)),
 ]
 _MOVIELENS = [_cell("movielens", d, K) for d in (5, 10, 18) for K in (4, 8, 12)]
-# Of the paper's songs, fifteen genres have been annotated as such; more topics than that are free tags.
+# The paper's songs have annotations for fifteen genres; beyond that, topics are free tags.
 _SONGS = [Experiment(f"songs/d{d}-K8", "songs-tagtraum" if d <= 15 else "songs", d, 8) for d in (10, 20, 30, 40)]
 _ARTISTS = [_cell("songs-hetrec", d, 8) for d in (10, 20, 30, 40)]
 _YELP = [_cell(suite, 10, K) for suite in ("yelp", "yelp-core40", "yelp-hin") for K in (4, 8, 12)]
@@ -217,13 +217,13 @@ _DRIFT = [
 ]
 
 
-#: How often noisy people click by accident and pass over what attracts them: given, as data sets say nothing of it
-#: where the fitted line is too steep (docs/decisions.md).
+#: How often noisy people click by accident and skip what attracts them. Fixed, because the data cannot tell if the
+#: fitted line is too steep (docs/decisions.md).
 NOISE = (("extra", 0.05), ("skip", 0.3))
 
 
 def robustness_cell(d: int, K: int) -> str:
-    """What the names of experiments say of d and K, where they are not the usual ones."""
+    """The part of experiments' names with d and K; empty for the usual values."""
     return "" if (d, K) == (18, 12) else f"-d{d}-K{K}"
 
 
@@ -247,7 +247,7 @@ def robustness(source: str, d: int = 18, K: int = 12, policies: tuple[str, ...] 
     ]
 
 
-#: All of them, by name, in the paper's order.
+#: All experiments by name, in the paper's order.
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
@@ -288,23 +288,23 @@ SUITES: dict[str, str] = {
 
 
 def chosen(names: list[str]) -> list[Experiment]:
-    """The experiments of these names, or of these suites; an error names what there is."""
-    found = []
+    """The experiments with these names, or of these suites; the error for an unknown name lists the suites."""
+    experiments = []
     for name in names:
         if name in EXPERIMENTS:
-            found.append(EXPERIMENTS[name])
+            experiments.append(EXPERIMENTS[name])
         elif name in SUITES:
-            found += [experiment for experiment in EXPERIMENTS.values() if experiment.suite == name]
+            experiments += [experiment for experiment in EXPERIMENTS.values() if experiment.suite == name]
         else:
             raise ValueError(
                 f"experiment must be one of the suites {', '.join(SUITES)}, or a name that 'thali experiments' "
                 f"lists, got {name!r}"
             )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(experiments))
 
 
 def at_setting(experiments: list[Experiment], at: str) -> list[Experiment]:
-    """The same, at the practical α or that of theory only, unless at is "all"."""
+    """The same experiments, restricted to the practical α or that of theory unless at is "all"."""
     wanted = {"practical": (PRACTICAL,), "theory": (THEORY,), "all": None}
     if at not in wanted:
         raise ValueError(f"at must be one of {', '.join(wanted)}, got {at!r}")
@@ -313,7 +313,7 @@ def at_setting(experiments: list[Experiment], at: str) -> list[Experiment]:
 
 
 def setting_of(alpha: str, sigma: str) -> Setting:
-    """A setting from words: α a number or "theory", σ a number."""
+    """Parse a setting: α is a number or "theory", σ is a number."""
     if alpha == "theory":
         return Setting("theory", float(sigma))
     try:

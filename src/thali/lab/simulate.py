@@ -1,4 +1,4 @@
-"""Policy × people → regret."""
+"""Simulate a policy on people and measure its regret."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from thali.tools import checks
 from thali.tools.randomness import streams
 from thali.tools.types import Booleans, Floats, Integers
 
-# Steps for which luck is drawn at once.
+# The number of steps for which luck is drawn at once.
 CHUNK = 256
 
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """What happened, at the recorded steps (points,); users first everywhere else."""
+    """The result of a simulation at the recorded steps (points,). In all other arrays, users are the first axis."""
 
     steps: Integers
-    """(points,): how many steps had been made."""
+    """(points,): the number of steps done."""
     regret: Floats
-    """(users, points): cumulative, Σ f(A_best, θ*) - f(A_t, θ*), where tastes change with the θ* of the moment."""
+    """(users, points): cumulative, Σ f(A_best, θ*) - f(A_t, θ*). If tastes change, θ* is that of the step."""
     value: Floats
     """(users, points): cumulative Σ f(A_t, θ*), for :func:`thali.theory.scaled_regret`."""
     clicks: Integers
@@ -37,7 +37,7 @@ class Run:
     last_loss: Floats
     """(users,): the regret of the last step alone."""
     state: State
-    """What had been learned at the end."""
+    """The policy's state at the end."""
 
     def __repr__(self) -> str:
         users, points = self.regret.shape
@@ -46,7 +46,7 @@ class Run:
         )
 
     def slope(self, share: float = 0.1) -> Floats:
-        """Regret a step over the last share of the run (users,): 0 once the best list has been learned."""
+        """Regret per step over the last share of the run (users,): 0 once the best list has been learned."""
         share = checks.number("share of slope", share, low=0.0, strict=True, high=1.0)
         since = min(int(np.searchsorted(self.steps, (1.0 - share) * self.steps[-1])), len(self.steps) - 2)
         if since < 0:
@@ -66,26 +66,26 @@ def simulate(
     progress: Callable[[int], None] | None = None,
     on_point: Callable[[int, State], None] | None = None,
 ) -> Run:
-    """Let a policy serve the users of a model for so many steps, each user one list a step.
+    """Run a policy on the users of a model for a number of steps, showing each user one list per step.
 
     The paper's conventions: regret is the expected loss in click probability against the model's greedy list (γ = 1).
-    Where tastes change (:class:`thali.Drift`) that is the greedy list of the model in force at the step.
-    The policy's catalog and the model's may differ in weights, not in items or topics.
+    If tastes change (:class:`thali.Drift`), it is the greedy list of the model current at the step.
+    The policy's catalog and the model's may differ in weights, but not in items or topics.
 
     Parameters
     ----------
     steps: n, at least 1.
-    seed: everything follows from it. Each person's luck depends on the seed and their number alone, so that every
-        policy meets the same luck, and a person alone what they meet in a batch.
-    points: how many steps to record, evenly spaced, or which (ascending, from 1 to steps); the last always is.
+    seed: random seed. Each person's luck depends only on the seed and their number, so every policy meets the same
+        luck, and a person meets the same luck alone and in a batch.
+    points: how many steps to record, evenly spaced, or which (ascending, from 1 to steps). The last is always recorded.
     people: the numbers of the users; 0, 1, ... by default.
-    state: to go on from (a copy is taken); by default nothing is known. Luck and the count of steps start anew: take
-        another seed.
-    progress: called with the number of steps made since the last call.
-    on_point: called at each recorded step, when the policy has learned from it, with the number of steps made and the
-        state. That is the run's own, which goes on learning: look, do not touch, and copy what you keep.
+    state: the state to continue from (it is copied); by default a new one. Luck and the count of steps start again, so
+        use another seed.
+    progress: called with the number of steps done since the last call.
+    on_point: called at each recorded step, after the policy has learned from it, with the number of steps done and the
+        state. This is the run's own state, which keeps learning: do not modify it, and copy what you keep.
 
-    Cost: one recommend, one update and O(users·K·d) a step; the best lists once, and again whenever tastes change.
+    Cost: one recommend, one update and O(users·K·d) per step; the best lists once, and again whenever tastes change.
 
     Examples
     --------
@@ -114,9 +114,9 @@ def simulate(
 
     luck = streams(seed, "luck", numbers)
     own = streams(seed, "policy", numbers)
-    now = model.at(0)
-    best = _best(now, policy.K, users)
-    # Σ of the best f up to the step from which the model now in force is.
+    current = model.at(0)
+    best = _best(current, policy.K, users)
+    # Σ of the best f up to step ``since``, at which the current model took effect.
     attainable, since = np.zeros(users), 0
     total, clicked = np.zeros(users), np.zeros(users, dtype=np.int64)
     regret, value_at = np.empty((users, recorded.size)), np.empty((users, recorded.size))
@@ -127,10 +127,10 @@ def simulate(
         size = min(CHUNK, steps - begin)
         draws = np.stack([generator.random((size, policy.K)) for generator in luck], axis=1)
         for at in range(size):
-            if (in_force := model.at(begin + at)) is not now:
+            if (changed := model.at(begin + at)) is not current:
                 attainable, since = attainable + best * (begin + at - since), begin + at
-                now, best = in_force, _best(in_force, policy.K, users)
-            lists, clicks, value = _step(policy, now, state, own, draws[at])
+                current, best = changed, _best(changed, policy.K, users)
+            lists, clicks, value = _step(policy, current, state, own, draws[at])
             lost = best - value
             total += lost
             clicked += clicks.sum(axis=1)
@@ -146,7 +146,7 @@ def simulate(
 
 
 def _best(model: ClickModel, K: int, users: int) -> Floats:
-    """The click probability f of a model's best lists (users,); what it says of its people must be probabilities."""
+    """The click probability f of a model's best lists (users,). Checks that the model's values are probabilities."""
     name = type(model).__name__
     if model.users != users:
         raise ValueError(f"users of {name}, in force by now, must be the same {users}, got {model.users}")
@@ -158,13 +158,13 @@ def _best(model: ClickModel, K: int, users: int) -> Floats:
 
 
 def _step(policy: Policy, model: ClickModel, state: State, own: Any, luck: Floats) -> tuple[Integers, Booleans, Floats]:
-    """One list for each user, their clicks, and f of the list; the state has learned from them.
+    """Run one step: returns a list for each user, their clicks, and f of the list. Updates the state.
 
-    The plain way is recommend, respond, update, click_probability. Where none of these is the policy's or the model's
-    own, the same is done with each check once and attraction computed once: most of the time of a small batch.
+    The plain way is recommend, respond, update, click_probability. If the policy does not override recommend or update,
+    the same is done with each check and the attraction computed only once, which is most of the time of a small batch.
     """
-    its_own = type(policy).recommend is not Policy.recommend or type(policy).update is not Policy.update
-    if its_own or len(policy.catalog) != policy.catalog.L:
+    overridden = type(policy).recommend is not Policy.recommend or type(policy).update is not Policy.update
+    if overridden or len(policy.catalog) != policy.catalog.L:
         lists = policy.recommend(state, own)
         clicks = model.respond(lists, luck)
         policy.update(state, lists, clicks)
@@ -186,7 +186,7 @@ def _people(people: Sequence[int] | None, users: int) -> Sequence[int]:
 
 
 def recorded_steps(name: str, points: Any, steps: int) -> Integers:
-    """The steps that points of :func:`simulate` stand for, ascending; the last is ``steps``."""
+    """The steps to record for the parameter points of :func:`simulate`, ascending; the last is ``steps``."""
     if isinstance(points, int | np.integer):
         count = min(checks.integer(name, points, low=1), steps)
         return np.unique(np.linspace(steps / count, steps, count).round().astype(np.int64))

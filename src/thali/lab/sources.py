@@ -1,4 +1,4 @@
-"""Where an experiment's people and items come from: the paper's set-up on each data set."""
+"""The people and items of each experiment: the paper's set-up for each data set."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from thali.tools.types import Floats
 
 @dataclass(frozen=True)
 class Source:
-    """A data set, and what of it the paper takes: 1000 users and 1000 items, attraction from a value on."""
+    """A data set and how the paper uses it: 1000 users, 1000 items, and the value from which an item attracts."""
 
     title: str
     load: Callable[[str | Path | None], Interactions]
@@ -45,12 +45,12 @@ SOURCES: dict[str, Source] = {
 }
 
 
-#: The number of the paper's example among the films of MovieLens.
+#: The MovieLens number of the film in the paper's example.
 STAR_WARS = 260
 
 
 def check_source(name: str) -> str:
-    """The name of a data set; an error if it is none."""
+    """Check the name of a data set."""
     if name not in SOURCES:
         raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {name!r}")
     return name
@@ -58,20 +58,20 @@ def check_source(name: str) -> str:
 
 @cache
 def active(source: str, data: str | None) -> Interactions:
-    """The 1000 most active users and items of a source, all that happened between them, all topics."""
+    """The 1000 most active users and items of a source, with all interactions between them and all topics."""
     entry = SOURCES[source]
     return entry.load(data).most_active(users=1000, items=1000, by=entry.by)
 
 
 @cache
 def selected(source: str, data: str | None) -> Interactions:
-    """The same, attractive pairs only."""
+    """Like :func:`active`, but attractive pairs only."""
     return active(source, data).attracted(SOURCES[source].at_least)
 
 
 @cache
 def fitted(source: str, data: str | None, d: int, K: int) -> Behaviour:
-    """How people of a source behave beside what attracts them, by its own rates; of made-up problems, a guess."""
+    """Browsing behaviour derived from a source's data; a guess for artificial problems."""
     if source not in SOURCES:
         return _guess(K)
     return behaviour(active(source, data).top_topics(d), at_least=SOURCES[source].at_least, K=K)
@@ -85,30 +85,30 @@ def _guess(K: int) -> Behaviour:
 def problem(experiment: Experiment, split: int, *, seed: int, data: str | None = None) -> Problem:
     """The people of one split, with the learner's catalog.
 
-    Everything follows from the experiment, the split and the seed; the people drawn are the same for every K, and for
+    The result depends only on the experiment, the split and the seed. The same people are drawn for every K, and for
     every d as far as they have a θ* in those topics.
     """
     users = shares(experiment)[split]
     if experiment.source in SOURCES:
         catalog, weights, theta, after, names = _drawn(experiment, split, users, seed, data)
     else:
-        made = _made_up(experiment, split, users, seed)
-        catalog, weights, theta, names = made.catalog, made.weights, made.theta, None
+        base = _artificial(experiment, split, users, seed)
+        catalog, weights, theta, names = base.catalog, base.weights, base.theta, None
         after = np.roll(theta, 1, axis=1)
-    make, rates, told = PEOPLE[experiment.clicks], _guess(experiment.K), ""
+    make, rates, description = PEOPLE[experiment.clicks], _guess(experiment.K), ""
     if experiment.clicks != KINDS[0]:
         given: dict[str, Any] = dict(experiment.rates)
         rates = replace(fitted(experiment.source, data, experiment.d, experiment.K), **given)
-        told = repr({**asdict(rates), "examined": rates.examined.tolist()})
+        description = repr({**asdict(rates), "examined": rates.examined.tolist()})
     model: ClickModel = make(weights, theta, rates)
     if experiment.drift:
         model = drifting(experiment.drift, make(weights, theta, rates), make(weights, after, rates), experiment.steps)
-        told += sha256(theta.tobytes() + after.tobytes()).hexdigest()
-    return Problem(experiment.name, catalog, model, experiment.K, names, told)
+        description += sha256(theta.tobytes() + after.tobytes()).hexdigest()
+    return Problem(experiment.name, catalog, model, experiment.K, names, description)
 
 
-def _made_up(experiment: Experiment, split: int, users: int, seed: int) -> Problem:
-    """People who are not of a data set."""
+def _artificial(experiment: Experiment, split: int, users: int, seed: int) -> Problem:
+    """A problem that does not come from a data set."""
     if experiment.source == "synthetic":
         return synthetic(users)
     if experiment.source == "single-items":
@@ -120,7 +120,7 @@ def _made_up(experiment: Experiment, split: int, users: int, seed: int) -> Probl
 def _drawn(
     experiment: Experiment, split: int, users: int, seed: int, data: str | None
 ) -> tuple[Catalog, Catalog, Floats, Floats, tuple[str, ...]]:
-    """The learner's weights, the people's, their tastes, others' tastes into which theirs may change, and names."""
+    """The learner's catalog, the people's catalog, their tastes, the tastes they may change to, and their names."""
     chosen = selected(experiment.source, data).top_topics(experiment.d)
     train, test = chosen.split_users(int(stream(seed, "splits", split).integers(2**31)))
     if experiment.people == "train":
@@ -137,12 +137,12 @@ def _drawn(
     return Catalog.estimate(train), Catalog.estimate(test), theta[drawn], theta[others], names
 
 
-#: What runs instead of a data set that is not there.
+#: Data sets to use in place of missing ones.
 STAND_INS = {"songs": ("songs-hetrec",), "yelp": ("yelp-core40", "yelp-hin")}
 
 
 def available(experiments: list[Experiment], data: str | None) -> tuple[list[Experiment], list[str]]:
-    """The experiments whose data can be had, stand-ins in the place of those that cannot; and why not, in sentences."""
+    """The experiments whose data are available, with stand-ins for the others; and the reasons for what is missing."""
     why: dict[str, str | None] = {}
 
     def has(source: str) -> bool:
@@ -166,11 +166,11 @@ def available(experiments: list[Experiment], data: str | None) -> tuple[list[Exp
 
 
 def setup(source: str, data: str | None) -> dict[str, float]:
-    """What the paper says of a data set as selected, in numbers, at d=10 topics (or all, if fewer).
+    """Numbers on a selected data set that the paper makes claims about, at d=10 topics (or all, if fewer).
 
-    density: the share of attractive pairs; median_weight: of w̄ above 0; gain_share: on the best lists of 4, what items
-    add where they stand, ⟨Δ(a|S), θ*⟩, over what they would add alone; star_wars: the w̄ of the paper's example, of
-    MovieLens only.
+    density: the share of attractive pairs; median_weight: the median of w̄ above 0; gain_share: on the best lists of 4,
+    the gains of items at their positions, ⟨Δ(a|S), θ*⟩, over their gains alone; star_wars: the w̄ of the paper's
+    example, for MovieLens only.
     """
     chosen = selected(source, data)
     few = chosen.top_topics(min(10, len(chosen.topics)))
@@ -196,6 +196,6 @@ def setup(source: str, data: str | None) -> dict[str, float]:
 
 
 def shares(experiment: Experiment) -> list[int]:
-    """How many people each split has: as even as can be."""
+    """The number of people in each split, as even as possible."""
     parts = np.array_split(np.arange(experiment.users), experiment.splits)
     return [len(part) for part in parts if len(part)]

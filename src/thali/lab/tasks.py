@@ -1,4 +1,4 @@
-"""The unit of work: one policy at one setting on the people of one split. A task is a pure function to rows."""
+"""Tasks, the units of work: one policy at one setting on the people of one split. Rows depend only on the task."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from thali.tools.types import Floats, Integers
 if TYPE_CHECKING:
     import polars as pl
 
-#: Steps recorded of each run.
+#: The number of steps recorded in each run.
 POINTS = 100
-#: Items of the approximation experiment.
+#: The number of items in the approximation experiment.
 FEW_ITEMS = 100
-#: The name under which known preferences and greedy lists stand among the policies of the approximation experiment.
+#: The policy name of greedy lists for known preferences, in the approximation experiment.
 GREEDY = "Greedy"
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to run; with its problem, everything that the rows depend on."""
+    """What to run. With its problem, this is everything that the rows depend on."""
 
     experiment: Experiment
     policy: str
@@ -44,29 +44,29 @@ class Task:
 
     @property
     def settings(self) -> str:
-        """For the rows: empty for a policy without any."""
+        """The settings as text, for the rows; empty for a policy without settings."""
         return "" if self.setting is None else str(self.setting)
 
     @property
     def interactions(self) -> int:
-        """How many lists are shown."""
+        """The number of lists shown."""
         return shares(self.experiment)[self.split] * self.experiment.steps
 
     @property
     def cost(self) -> float:
-        """Roughly how long it takes, to weigh progress."""
+        """Roughly how long the task takes, to measure progress."""
         return self.interactions * (5.0 + 0.008 * self.experiment.K * self.experiment.d**2)
 
     def name(self, problem: Problem) -> str:
-        """A file name that depends on all that the rows depend on."""
+        """A file name that depends on everything the rows depend on."""
         from thali import __version__
 
         e = self.experiment
-        told: tuple[object, ...] = (e.name, e.source, e.people, e.d, e.K, e.steps, e.users, e.splits)
+        fields: tuple[object, ...] = (e.name, e.source, e.people, e.d, e.K, e.steps, e.users, e.splits)
         if e.clicks != KINDS[0] or e.drift:
-            told = (*told, e.clicks, e.drift, problem.told)
-        asked = repr((told, self.policy, self.settings, self.split, self.seed, POINTS, __version__))
-        digest = sha256(asked.encode())
+            fields = (*fields, e.clicks, e.drift, problem.told)
+        text = repr((fields, self.policy, self.settings, self.split, self.seed, POINTS, __version__))
+        digest = sha256(text.encode())
         for part in (problem.catalog, problem.weights):
             for array in (part.csr.indptr, part.csr.indices, part.csr.data):
                 digest.update(array.tobytes())
@@ -76,8 +76,8 @@ class Task:
 
 
 def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
-    """All tasks of an experiment; a policy without α and σ once, whatever the settings."""
-    found = []
+    """All tasks of an experiment. A policy without α and σ runs once, whatever the settings."""
+    tasks = []
     for policy in experiment.policies:
         if policy != GREEDY:
             class_of(policy)
@@ -86,12 +86,12 @@ def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
         with_alpha = policy != GREEDY and optimistic(policy)
         settings: tuple[Setting | None, ...] = experiment.settings if with_alpha else (None,)
         for setting in settings:
-            found += [Task(experiment, policy, setting, split, seed) for split in range(len(shares(experiment)))]
-    return found
+            tasks += [Task(experiment, policy, setting, split, seed) for split in range(len(shares(experiment)))]
+    return tasks
 
 
 def perform(task: Task, problem: Problem) -> pl.DataFrame:
-    """The rows of a task: one for each person and recorded step."""
+    """Run a task and return its rows, one for each person and recorded step."""
     if task.policy == GREEDY:
         return _approximation(task, problem)
     given = {}
@@ -105,18 +105,18 @@ def perform(task: Task, problem: Problem) -> pl.DataFrame:
 
 
 def _approximation(task: Task, problem: Problem) -> pl.DataFrame:
-    """Table 1: what greedy lists lose against the exact optimum, on some random items; the regret of a single step."""
+    """Table 1: the loss of greedy lists against the exact optimum on a few random items, as regret of one step."""
     known = problem.weights
     items = np.sort(stream(task.seed, "items", task.split).choice(known.L, FEW_ITEMS, replace=False))
     few = type(known)(known.csr[items], [known.items[e] for e in items], known.topics)
     model = DiverseCascade(few, problem.theta)
-    found = greedy_lists(few, model.theta, problem.K)
+    lists = greedy_lists(few, model.theta, problem.K)
     best = np.array([optimal_list(few, theta, problem.K) for theta in model.theta])
     optimum = model.click_probability(best)
-    lost = (optimum - model.click_probability(found))[:, None]
+    lost = (optimum - model.click_probability(lists))[:, None]
     one = np.array([1])
     drawn = np.full(lost.shape, -1)
-    return _rows(task, (few, model.theta[:, None]), _names(task, problem), one, found[:, None], lost, drawn, optimum)
+    return _rows(task, (few, model.theta[:, None]), _names(task, problem), one, lists[:, None], lost, drawn, optimum)
 
 
 def _rows(
@@ -129,10 +129,10 @@ def _rows(
     clicks: Integers,
     best: Floats,
 ) -> pl.DataFrame:
-    """Rows from what was recorded: lists (users, points, K), regret and clicks (users, points), best (users,).
+    """Build rows from records: lists (users, points, K), regret and clicks (users, points), best (users,).
 
-    known: the weights by which people click and their preferences at each of the points (users, points, d), for how
-    diverse a list is.
+    known: the weights that people click by and their preferences at each of the points (users, points, d), for the
+    diversity measures.
     """
     import polars as pl
 
@@ -164,12 +164,12 @@ def _rows(
         "seed": np.full(users * points, task.seed),
     }
     frame = pl.DataFrame(columns)
-    # Clicks are not drawn where preferences are known.
+    # No clicks are drawn (-1) if preferences are known.
     return frame.with_columns(pl.when(pl.col("clicks") >= 0).then("clicks"))
 
 
 def _people(task: Task) -> range:
-    """The numbers of this split's people among all of the experiment's, from which their luck follows."""
+    """The numbers of this split's people among all people of the experiment; they determine each person's luck."""
     sizes = shares(task.experiment)
     first = sum(sizes[: task.split])
     return range(first, first + sizes[task.split])

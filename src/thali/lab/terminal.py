@@ -16,22 +16,22 @@ from thali.lab.settings import EXPERIMENTS, PAPER, Experiment
 from thali.policies import POLICIES
 
 
-def _described(name: str) -> tuple[str, ...]:
+def _experiment_row(name: str) -> tuple[str, ...]:
     """An experiment as a row of a table: name, data set, d, K, steps, people in splits, policies, α."""
     e = EXPERIMENTS[name]
-    every = {PAPER: "the paper's", tuple(POLICIES): "all"}
-    policies = every.get(e.policies, e.policies[0] if len(e.policies) == 1 else f"{len(e.policies)}")
+    named = {PAPER: "the paper's", tuple(POLICIES): "all"}
+    policies = named.get(e.policies, e.policies[0] if len(e.policies) == 1 else f"{len(e.policies)}")
     alphas = dict.fromkeys(s.alpha if isinstance(s.alpha, str) else f"{s.alpha:g}" for s in e.settings)
     people = f"{e.users} in {e.splits}"
     return e.name, data_label(e.source), str(e.d), str(e.K), f"{e.steps:,}", people, policies, " ".join(alphas)
 
 
 def experiments_table() -> Table:
-    """What experiments there are."""
+    """All experiments as a table."""
     table = Table(box=None, padding=(0, 1, 0, 0))
-    rows = [_described(name) for name in EXPERIMENTS]
+    rows = [_experiment_row(name) for name in EXPERIMENTS]
     for at, name in enumerate(("name", "data set", "d", "K", "steps", "people", "policies", "α")):
-        whole = name not in ("data set", "policies")  # those may fold where the terminal is narrow
+        whole = name not in ("data set", "policies")  # these two may wrap in a narrow terminal
         width = max(len(row[at]) for row in rows) if whole else 6
         table.add_column(name, justify="right" if name in ("d", "K", "steps") else "left", min_width=width)
     for row in rows:
@@ -49,7 +49,7 @@ def demo_table(rows: list[Summary]) -> Table:
     for name in ("final regret", "slope", "ends on", "best list"):
         table.add_column(name, justify="right")
     for row in rows:
-        several = row.regret_error == row.regret_error  # not of a single seed
+        several = row.regret_error == row.regret_error  # NaN for a single seed
         items, share = row.ends_on
         table.add_row(
             row.policy,
@@ -70,8 +70,8 @@ def ledger_table(findings: Sequence[Finding]) -> Table:
     table.caption = "; ".join(dict.fromkeys(f"{data_label(f.suite)}: {f.scale}" for f in findings if f.scale))
     for f in findings:
         verdict = f"[{colours[f.verdict]}]{MARKS[f.verdict]} {f.verdict}[/]"
-        told = f.measured.replace("[", r"\[")
-        table.add_row(f.claim.number, f.claim.says, data_label(f.suite), label(f.settings), told, verdict)
+        measured = f.measured.replace("[", r"\[")
+        table.add_row(f.claim.number, f.claim.says, data_label(f.suite), label(f.settings), measured, verdict)
     return table
 
 
@@ -92,7 +92,7 @@ def outcomes_table(results: Results, names: Sequence[str]) -> Table:
 
 
 def robustness_tables(matrix: Matrix) -> list[Table]:
-    """Final regret by policy and kind of person, with half its interval; and how diverse the lists were."""
+    """Tables by policy and kind of person: final regret with half the width of its interval, and diversity."""
     regret = Table(
         title=f"Final regret ± half its 95% interval, {matrix.scale}",
         caption="Against each kind's own best greedy list. Worst: the largest share of the best list's chance of a "

@@ -1,4 +1,4 @@
-"""The paper's theorems and lemmas, measured: what each promises, and what runs and brute force show."""
+"""The paper's theorems and lemmas, compared with runs and brute force."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def greedy_ratio(catalog: Catalog, theta: Floats, K: int) -> tuple[float, float]
     """f(A_greedy, θ)/f(A*, θ) for one θ (d,), and the γ that Theorem 1 promises for it."""
     model = DiverseCascade(catalog, theta[None])
     best = model.click_probability(optimal_list(catalog, theta, K)[None])[0]
-    found = model.click_probability(greedy_lists(catalog, theta[None], K))[0]
+    greedy_value = model.click_probability(greedy_lists(catalog, theta[None], K))[0]
     gamma = theory.approximation_ratio(K, float(theory.largest_click_probability(catalog, theta[None])[0]))
-    return (float(found / best) if best > 0.0 else 1.0), gamma
+    return (float(greedy_value / best) if best > 0.0 else 1.0), gamma
 
 
 def optimistic_ratio(catalog: Catalog, estimate: Floats, inverse: Floats, alpha: float, K: int) -> float:
-    """h(A_t, U)/max_A h(A, U): the greedy list under optimistic indices against all lists, for one user.
+    """h(A_t, U)/max_A h(A, U): the greedy list by its index against the best of all lists, for one user.
 
     U(A) is the index projected onto [0, 1] and h(A, U) = 1 - Π_k (1 - U(A^k)), as in the paper's proof. The paper
     asserts that this is at least the γ of Theorem 1. Cost: all K-permutations of the items.
@@ -39,23 +39,26 @@ def optimistic_ratio(catalog: Catalog, estimate: Floats, inverse: Floats, alpha:
         return np.asarray(1.0 - np.prod(1.0 - np.clip(x @ estimate + alpha * width, 0.0, 1.0), axis=1))
 
     best = h(np.array(list(permutations(range(catalog.L), K)))).max()
-    found = h(greedy.build(catalog, estimate[None], inverse[None], np.array([alpha]), K=K))[0]
-    return float(found / best) if best > 0.0 else 1.0
+    greedy_value = h(greedy.build(catalog, estimate[None], inverse[None], np.array([alpha]), K=K))[0]
+    return float(greedy_value / best) if best > 0.0 else 1.0
 
 
 class Widths(NamedTuple):
-    """What the regret bound's proof follows through a run, for each user."""
+    """The quantities in the proof of the regret bound, measured over a run for each user."""
 
     summed: Floats
     """(users,): Σ_t Σ_k sqrt(ΔᵀM⁻¹Δ) over examined positions (Lemma 2)."""
     furthest: Floats
-    """(users,): the largest ‖θ̄_t - θ*‖_M: an α that would have kept every interval true (Lemma 3)."""
+    """(users,): the largest ‖θ̄_t - θ*‖_M, an α with which every interval would have held (Lemma 3)."""
     ratios: list[tuple[float, bool]]
-    """Of a few states on the way: :func:`optimistic_ratio`, and whether every interval was true then."""
+    """For some states of the run: :func:`optimistic_ratio`, and whether every interval held at that step."""
 
 
 def follow(problem: Problem, policy: CascadeLSB, steps: int, *, seed: int, look: int = 0) -> Widths:
-    """Run the policy on the problem and keep what the lemmas speak of; look: optimistic ratios each so many steps."""
+    """Run the policy on the problem and record the quantities of the lemmas.
+
+    look: compute optimistic ratios every this many steps (0: never).
+    """
     model, theta = problem.model, problem.theta
     state: Any = policy.init(model.users)
     luck = streams(seed, "luck", range(model.users))

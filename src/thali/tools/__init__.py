@@ -1,1 +1,1 @@
-"""What several packages use and no user sees: checks, compilation, randomness, threads, files."""
+"""Internal helpers shared by several packages: checks, compilation, randomness, threads, files."""

@@ -1,4 +1,4 @@
-"""Input is refused here, at the edge, with a sentence that names the argument, the rule and what came."""
+"""Input validation. Every error message names the argument, the rule and the value received."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from thali.tools.jit import kernel
 from thali.tools.types import Booleans, Floats, Integers
 
-# Every whole number up to here is a float.
+# Every whole number up to this one has an exact float.
 MOST_COUNT = 2**53
-# What no name has: control characters, which break logs and terminals, and lone surrogates, which are no UTF-8.
+# Not allowed in names: control characters, which break logs and terminals, and lone surrogates, which are not UTF-8.
 _NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def number(name: str, value: Any, *, low: float, strict: bool = False, high: float = np.inf) -> float:
-    """A finite real number, at least low (above it, if strict) and at most high."""
+    """Check a finite real number: at least low (above low if strict) and at most high."""
     rule = f"must be a number {'above' if strict else 'of at least'} {low:g}" + (
         f" and at most {high:g}" if isfinite(high) else ""
     )
@@ -30,7 +30,7 @@ def number(name: str, value: Any, *, low: float, strict: bool = False, high: flo
         raise TypeError(f"{name} {rule}, got {short(value)}")
     try:
         checked = float(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # a whole number too large for a float
         checked = np.inf
     if not isfinite(checked) or checked < low or (strict and checked == low) or checked > high:
         raise ValueError(f"{name} {rule}, got {value!r}")
@@ -38,7 +38,7 @@ def number(name: str, value: Any, *, low: float, strict: bool = False, high: flo
 
 
 def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
-    """A whole number from low to high."""
+    """Check a whole number from low to high."""
     rule = f"must be a whole number of at least {low}" + (f" and at most {high}" if high is not None else "")
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise TypeError(f"{name} {rule}, got {short(value)}")
@@ -49,14 +49,14 @@ def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """One of some words."""
+    """Check that value is one of the allowed strings."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {short(value)}")
     return value
 
 
 def text_name(name: str, value: Any, longest: int = 256) -> str:
-    """The name of an item, a topic or a user, as text that any file, database or address can hold."""
+    """Check the name of an item, topic or user: text that is safe in any file, database or URL."""
     if isinstance(value, str) and 0 < len(value) <= longest and _NOT_IN_NAMES.search(value) is None:
         return value
     rule = f"must be text of 1 to {longest} characters, without control characters or lone surrogates"
@@ -65,14 +65,14 @@ def text_name(name: str, value: Any, longest: int = 256) -> str:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Check that value is True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {short(value)}")
     return value
 
 
 def list_length(owner: str, K: Any, items: int) -> int:
-    """K, the length of a list: from 1 to the number of items."""
+    """Check K, the length of a list: from 1 to the number of items."""
     try:
         return integer(f"K of {owner}", K, low=1, high=items)
     except ValueError:
@@ -80,21 +80,21 @@ def list_length(owner: str, K: Any, items: int) -> int:
 
 
 def instance(name: str, value: Any, kind: type[Any]) -> Any:
-    """An object of this class."""
+    """Check that value is an instance of this class."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be a thali.{kind.__name__}, got {short(value)}")
     return value
 
 
 def sequence(name: str, values: Any) -> list[Any]:
-    """A sequence, as a list: not a string, not a set (it has no order), not a single value."""
+    """Return a sequence as a list. Strings, sets (which have no order), dicts and single values are refused."""
     if isinstance(values, str | bytes | set | frozenset | dict) or not isinstance(values, Iterable):
         raise TypeError(f"{name} must be a sequence, got {short(values)}")
     return list(values)
 
 
 def floats(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) -> Floats:
-    """A finite float64 array of this shape (None: any length), e.g. meaning "(users, d)"; contiguous."""
+    """Return a contiguous, finite float64 array of this shape (None: any length), described by e.g. "(users, d)"."""
     given = _array(name, values, "fiub", f"numbers {meaning}")
     if given.shape != shape and (
         given.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, given.shape, strict=True))
@@ -108,28 +108,28 @@ def floats(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) 
 
 
 def _array(name: str, values: Any, kinds: str, what: str) -> NDArray[Any]:
-    """An array of one of these kinds of dtype; masked and ragged ones, strings and objects are refused."""
+    """Return an array with one of these dtype kinds. Masked and ragged arrays, strings and objects are refused."""
     try:
         array = np.asarray(values)
     except ValueError:
         raise TypeError(f"{name} must be an array of {what}, got rows of different lengths") from None
     if array.dtype.kind not in kinds or isinstance(values, np.ma.MaskedArray):
-        came = (
+        received = (
             "a masked array" if isinstance(values, np.ma.MaskedArray) else f"{type(values).__name__} of {array.dtype}"
         )
-        raise TypeError(f"{name} must be an array of {what}, got {came}")
+        raise TypeError(f"{name} must be an array of {what}, got {received}")
     return array
 
 
 def fixed(array: Floats) -> Floats:
-    """A read-only copy, so that it stays what was checked."""
+    """Return a read-only copy, so that the array stays as it was checked."""
     copy = array.copy()
     copy.flags.writeable = False
     return copy
 
 
 def within(name: str, array: Floats, low: float, high: float) -> Floats:
-    """All entries from low to high, and none NaN."""
+    """Check that all entries are from low to high and none is NaN."""
     if array.size and not (array.min() >= low and array.max() <= high):
         wrong = array[~((array >= low) & (array <= high))][0]
         raise ValueError(f"{name} must be from {low:g} to {high:g}, got {float(wrong)!r}")
@@ -137,7 +137,7 @@ def within(name: str, array: Floats, low: float, high: float) -> Floats:
 
 
 def preferences(name: str, theta: Any, d: int) -> Floats:
-    """θ (users, d): non-negative, summing to at most 1, as ‖θ*‖₁ ≤ 1 of the paper, so attraction is a probability."""
+    """Check θ (users, d): non-negative with ‖θ‖₁ ≤ 1, as in the paper, so that attraction is a probability."""
     array = floats(name, theta, (None, d), "(users, d)")
     if array.size and array.min() < 0.0:
         raise ValueError(f"{name} must not be negative, got {array.min()}")
@@ -148,7 +148,7 @@ def preferences(name: str, theta: Any, d: int) -> Floats:
 
 
 def item_lists(name: str, lists: Any, users: int | None, L: int, K: int | None = None) -> Integers:
-    """Lists (users, K) of distinct item indices, as int64; of any number of users, if that is None."""
+    """Check lists (users, K) of distinct item numbers; returns int64. If users is None, any number of rows will do."""
     array = _array(name, lists, "iu", "item indices (users, K)")
     users = len(array) if users is None and array.ndim else users
     if array.ndim != 2 or array.shape[0] != users or (K is not None and array.shape[1] != K) or not array.shape[1]:
@@ -163,7 +163,7 @@ def item_lists(name: str, lists: Any, users: int | None, L: int, K: int | None =
 
 
 def click_matrix(name: str, clicks: Any, users: int, K: int) -> Booleans:
-    """Clicks (users, K), boolean."""
+    """Check clicks: a boolean array (users, K)."""
     array = _array(name, clicks, "b", "booleans, one for each position")
     if array.shape != (users, K):
         raise ValueError(f"{name} must have shape (users, K) = ({users}, {K}), got {array.shape}")
@@ -171,7 +171,7 @@ def click_matrix(name: str, clicks: Any, users: int, K: int) -> Booleans:
 
 
 def counts(name: str, values: Any, users: int) -> Integers:
-    """A whole number of at least 0 for each user, as int64 (users,)."""
+    """Check one whole number of at least 0 for each user; returns int64 (users,)."""
     array = _array(name, values, "iu", "whole numbers (users,)")
     if array.shape != (users,):
         raise ValueError(f"{name} must have shape (users,) = ({users},), got {array.shape}")
@@ -181,12 +181,12 @@ def counts(name: str, values: Any, users: int) -> Integers:
     return array.astype(np.int64)
 
 
-# Compiled, because they run at every step.
+# These are compiled because they run at every step.
 
 
 @kernel
 def finite(array: Floats) -> bool:
-    """Whether no entry of array (n,) is NaN or infinite."""
+    """Whether every entry of array (n,) is finite."""
     wrong = 0
     for x in array:
         wrong += not isfinite(x)
@@ -195,7 +195,7 @@ def finite(array: Floats) -> bool:
 
 @kernel
 def first_bad_list(lists: Integers, L: int) -> int:
-    """The first row of lists (users, K) with an item outside [0, L) or twice; -1 if there is none. O(K²) a row."""
+    """First row of lists (users, K) with an item outside [0, L) or a repeated item; -1 if none. O(K²) per row."""
     users, K = lists.shape
     for user in range(users):
         for k in range(K):

@@ -1,4 +1,4 @@
-"""Write files atomically: a reader sees the old file or the new one, never a part."""
+"""Write files atomically: a reader sees the old file or the new one, never a partial one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import BinaryIO
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path in the same folder. What is written there replaces path when the block ends without an error.
+    """Yield a temporary path in the same folder. Its content replaces path when the block ends without an error.
 
-    The new content is on disk before it replaces the old. After an error the temporary file is removed and path is as
-    it was.
+    The new content is on disk before it replaces the old. After an error, the temporary file is removed and path is
+    unchanged.
     """
     target = Path(path)
     part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
@@ -30,6 +30,6 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The same as an open binary file to write to."""
+    """Like :func:`atomic_path`, but yields an open binary file to write to."""
     with atomic_path(path) as part, open(part, "xb") as file:
         yield file

@@ -1,4 +1,4 @@
-"""Arrays that grow at their end, for kernels that read whole vectors."""
+"""Arrays that grow at the end, for kernels that read whole vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thali.tools.lanes import LINE, WIDTH
 
 
 class GrowingArray:
-    """An array with spare capacity at its end. What is in use is ``view``, which starts on a cache line."""
+    """An array with spare capacity at its end. ``view`` is the part in use; it starts on a cache line."""
 
     def __init__(self, size: int, dtype: Any, tail: tuple[int, ...] = ()) -> None:
         self._dtype, self._tail = np.dtype(dtype), tail
@@ -19,7 +19,7 @@ class GrowingArray:
         self.view = self._all[:size]
 
     def _zeros(self, size: int) -> NDArray[Any]:
-        """Zeros, with some to spare: vectors are read whole, past the end of what is in use."""
+        """Zeros with some padding, because whole vectors are read, even past the end of the part in use."""
         each = self._dtype.itemsize * int(np.prod(self._tail, dtype=np.int64))
         whole = np.zeros((size + 64) * each + LINE, dtype=np.uint8)
         skip = -whole.ctypes.data % LINE
@@ -27,7 +27,7 @@ class GrowingArray:
         return array
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle a copy of what is in use: a view and its base would come back as two separate arrays."""
+        """Pickle a copy of the part in use: a view and its base would be restored as two separate arrays."""
         return _restore, (np.array(self.view),)
 
     @property
@@ -36,7 +36,7 @@ class GrowingArray:
         return self._all.nbytes
 
     def extend(self, count: int) -> NDArray[Any]:
-        """Use this many more entries, and return them. Where no spare capacity is left, all move to a larger array."""
+        """Add count entries and return them. If no spare capacity is left, everything moves to a larger array."""
         start = len(self.view)
         size = start + count
         if size + WIDTH > len(self._all):

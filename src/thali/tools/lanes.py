@@ -1,10 +1,10 @@
-"""Several floats at once: a vector type for kernels, with the arithmetic of its single floats.
+"""A vector type for kernels: several floats at once, with the same arithmetic as single floats.
 
-Numba vectorises long loops, not eight numbers side by side, and cannot be told that arrays do not overlap; so the few
-operations on vectors that kernels need are written for LLVM here. Each is IEEE's on every lane, nothing is reordered,
-or contracted unless it says so (:func:`fused`): a lane holds, bit for bit, what the same operations on single floats
-give. LLVM fits the vectors to the machine's registers, wide or narrow. Vectors are eight floats wide, or four by
-:func:`load4`.
+Numba vectorises long loops but not eight adjacent numbers, and it has no way to declare that arrays do not overlap. So
+the few vector operations that kernels need are written for LLVM here. Each lane follows IEEE arithmetic: nothing is
+reordered, and nothing is contracted except by :func:`fused`. A lane therefore holds, bit for bit, what the same
+operations on single floats give. LLVM maps the vectors to the machine's registers, wide or narrow. Vectors are eight
+floats wide, or four if loaded with :func:`load4`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import models, overload, register_model
 
-# Kernels call the functions below without the context that Numba adds: nothing that a type checker could follow.
+# Kernels call the functions below without the context argument that Numba adds, which no type checker can follow.
 intrinsic: Any = extending.intrinsic
 
 WIDTH = 8
@@ -28,7 +28,7 @@ DOUBLE, WORD, LONG = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 
 
 class Lanes(types.Type):
-    """The type of a vector of so many floats."""
+    """The Numba type of a vector of ``width`` floats."""
 
     def __init__(self, width: int) -> None:
         super().__init__(name=f"Lanes({width})")
@@ -36,7 +36,7 @@ class Lanes(types.Type):
 
     @property
     def key(self) -> int:
-        """What tells two such types apart."""
+        """Identifies the type; Numba compares types by it."""
         return self.width
 
 
@@ -57,7 +57,7 @@ VECTOR = _vector(WIDTH)
 
 
 def _spread(builder: Any, value: Any, vector: Any) -> Any:
-    """A float in every lane; a vector as it is."""
+    """Broadcast a float to every lane; return a vector unchanged."""
     if value.type == vector:
         return value
     nothing = ir.Constant(vector, ir.Undefined)
@@ -66,25 +66,25 @@ def _spread(builder: Any, value: Any, vector: Any) -> Any:
 
 
 def _contiguous(*arrays: Any) -> None:
-    """Vectors are read and written side by side: other arrays are refused when a kernel is compiled."""
+    """Refuse non-contiguous arrays when a kernel is compiled: vectors are read and written as adjacent entries."""
     for array in arrays:
         if array.layout != "C":
             raise TypingError(f"vectors need contiguous arrays, got {array}")
 
 
 def _address(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
-    """The address of args[0][args[1]], as that of a vector of this kind."""
+    """The address of args[0][args[1]], as a pointer to a vector of this kind."""
     data = context.make_array(signature.args[0])(context, builder, args[0]).data
     return builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
 
 
 def _choice(builder: Any, sign: str, a: Any, b: Any) -> Any:
-    """One where it compares to the other like that, else the other."""
+    """In each lane: a where ``a sign b`` holds, else b."""
     return builder.select(builder.fcmp_ordered(sign, a, b), a, b)
 
 
 def _call(builder: Any, name: str, *values: Any) -> Any:
-    """LLVM's function of this name, of values of one type."""
+    """Call LLVM's intrinsic of this name on values that share one type."""
     kind = values[0].type
     suffix = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
     function = ir.FunctionType(kind, [kind] * len(values))
@@ -92,13 +92,13 @@ def _call(builder: Any, name: str, *values: Any) -> Any:
 
 
 def _reaching(builder: Any, lanes: Any, value: Any) -> Any:
-    """A bit for each lane: whether it is at least value."""
-    found = builder.fcmp_ordered(">=", lanes, _spread(builder, value, VECTOR))
-    return builder.bitcast(found, ir.IntType(WIDTH))
+    """One bit for each lane: whether it is at least value."""
+    at_least = builder.fcmp_ordered(">=", lanes, _spread(builder, value, VECTOR))
+    return builder.bitcast(at_least, ir.IntType(WIDTH))
 
 
 def _arithmetic(symbol: Any, name: str) -> None:
-    """Teaches Numba an operation on two vectors, or on a vector and a float."""
+    """Register with Numba an operation on two vectors, or on a vector and a float."""
 
     @intrinsic
     def apply(context, a, b):
@@ -124,7 +124,7 @@ for symbol, name in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.m
 
 @intrinsic
 def fused(context, a, b, c):
-    """a·b + c, rounded once: of three floats, or of vectors and floats in every lane."""
+    """a·b + c with a single rounding, for three floats or for vectors; floats are broadcast to every lane."""
     kind = next((value for value in (a, b, c) if isinstance(value, Lanes)), types.float64)
 
     def lower(context, builder, signature, args):
@@ -178,9 +178,9 @@ def store(context, array, at, lanes):
 
 @intrinsic
 def gather(context, array, indices, at):
-    """array[indices[at : at + 8]]: from an array of floats, by an array of unsigned 32-bit indices.
+    """array[indices[at : at + 8]], for an array of floats and an array of unsigned 32-bit indices.
 
-    Eight loads: faster than loading the indices as a vector, and than the machine's own gathering.
+    Uses eight loads, which is faster than loading the indices as a vector and than the machine's gather instruction.
     """
     _contiguous(array, indices)
 
@@ -188,25 +188,25 @@ def gather(context, array, indices, at):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         where = context.make_array(signature.args[1])(context, builder, args[1]).data
         first = builder.gep(where, [args[2]])
-        found = ir.Constant(VECTOR, ir.Undefined)
+        gathered = ir.Constant(VECTOR, ir.Undefined)
         for n in range(WIDTH):
             index = builder.load(builder.gep(first, [LONG(n)]))
             value = builder.load(builder.gep(data, [builder.zext(index, LONG)]))
-            found = builder.insert_element(found, value, WORD(n))
-        return found
+            gathered = builder.insert_element(gathered, value, WORD(n))
+        return gathered
 
     return LANES(array, indices, at), lower
 
 
 @intrinsic
 def spread(context, value):
-    """A float in every lane."""
+    """Broadcast a float to every lane."""
     return LANES(value), lambda context, builder, signature, args: _spread(builder, args[0], VECTOR)
 
 
 @intrinsic
 def positive(context, lanes):
-    """max(0, v) of every lane."""
+    """max(0, v) for every lane v."""
 
     def lower(context, builder, signature, args):
         return _choice(builder, ">", args[0], ir.Constant(VECTOR, None))
@@ -234,10 +234,10 @@ def root(context, lanes):
 
 @intrinsic
 def rough_roots(context, lanes):
-    """(r, y): the square root of every lane, at least 1e-15, and its inverse, both some 1e-5 of themselves too low at
-    most; much faster than the exact ones.
+    """(r, y): the approximate square root of every lane (at least 1e-15) and its inverse. Much faster than exact roots.
 
-    By a first guess from the bits of the number and two of Newton's steps, which come from below.
+    Both are too low by a relative error of at most about 1e-5. The first guess comes from the bits of the number; two
+    Newton steps follow, which approach the result from below.
     """
 
     def lower(context, builder, signature, args):
@@ -280,15 +280,15 @@ def reaches(context, lanes, value):
     """Whether any lane is at least value."""
 
     def lower(context, builder, signature, args):
-        found = _reaching(builder, *args)
-        return builder.icmp_unsigned("!=", found, found.type(0))
+        bits = _reaching(builder, *args)
+        return builder.icmp_unsigned("!=", bits, bits.type(0))
 
     return types.boolean(lanes, value), lower
 
 
 @intrinsic
 def reaching(context, lanes, value):
-    """The lanes that are at least value, a bit for each."""
+    """A bit mask of the lanes that are at least value."""
 
     def lower(context, builder, signature, args):
         return builder.zext(_reaching(builder, *args), LONG)
@@ -298,7 +298,7 @@ def reaching(context, lanes, value):
 
 @intrinsic
 def where_any(context, masks, at, bits, a, b):
-    """In the lanes n where masks[at + n] has any of these bits, what a has; else what b has."""
+    """In each lane n: a's value where masks[at + n] has any of these bits, else b's value."""
     _contiguous(masks)
 
     def lower(context, builder, signature, args):
@@ -312,13 +312,13 @@ def where_any(context, masks, at, bits, a, b):
 
 @intrinsic
 def lowest(context, mask):
-    """The number of the lowest bit of a mask that is not 0."""
+    """The number of the lowest set bit of a nonzero mask."""
     return types.uint64(types.uint64), lambda context, builder, signature, args: builder.cttz(args[0], ir.IntType(1)(1))
 
 
 @intrinsic
 def prefetch(context, array, at):
-    """Asks for the memory at array[at], which will soon be read."""
+    """Prefetch the memory at array[at], which will soon be read."""
 
     def lower(context, builder, signature, args):
         byte = ir.IntType(8)

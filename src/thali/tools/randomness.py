@@ -1,4 +1,4 @@
-"""One seed in, named streams out: every policy meets the same people and the same luck, in any batch."""
+"""Named random streams from one seed, so that every policy meets the same people and the same luck in any batch."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Generators = Sequence[np.random.Generator]
 
 
 def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
-    """The generator of this name, for something that is drawn once (or once for each of some numbers)."""
+    """The generator with this name, for something drawn once (or once for each combination of numbers)."""
     seed = checks.integer("seed", seed, low=0)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(name.encode()), *numbers)))
 
 
 def streams(seed: int, name: str, people: Sequence[int]) -> list[np.random.Generator]:
-    """One generator for each person, which depends on the seed, the name and the person's number only."""
+    """One generator for each person. It depends only on the seed, the name and the person's number."""
     return [stream(seed, name, person) for person in people]
 
 

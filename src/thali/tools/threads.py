@@ -1,4 +1,4 @@
-"""Users of a batch on several threads: kernels release the GIL, and nobody's list depends on another's."""
+"""Split the users of a batch over threads: kernels release the GIL, and users' lists are independent."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
 _pools: dict[int, ThreadPoolExecutor] = {}
-_making = Lock()
-# Threads do not come along into a forked process: it makes its own.
+_pools_lock = Lock()
+# Threads do not survive a fork, so a forked process creates its own.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.clear)
 
 
 def by_parts(do: Callable[[slice], None], users: int, threads: int) -> None:
-    """Call do for the users in as many parts as there are threads, at once; in this thread, if there is one part."""
+    """Call do in parallel on one slice of the users per thread; with only one slice, in the calling thread."""
     parts = min(users, threads)
     if parts <= 1:
         do(slice(0, users))
         return
-    with _making:
+    with _pools_lock:
         if threads not in _pools:
             _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="thali")
         pool = _pools[threads]

@@ -1,4 +1,4 @@
-"""Names for the arrays that cross the seams."""
+"""Type names for the arrays that packages exchange."""
 
 import numpy as np
 from numpy.typing import NDArray

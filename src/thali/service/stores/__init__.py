@@ -1,4 +1,4 @@
-"""Where what is learned is kept: a SQLite file, or PostgreSQL for many machines."""
+"""Stores for everything learned: a SQLite file, or PostgreSQL for many machines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["SqlStore", "StoreError", "open_store"]
 
 
 def open_store(url: str) -> SqlStore:
-    """The store at a url: ``sqlite:///taste.db`` (a path of this machine follows the third slash), ``postgresql://…``."""
+    """Open the store at a URL: ``sqlite:///taste.db`` (a local path follows the third slash) or ``postgresql://…``."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from thali.service.stores.sqlite import SqliteStore

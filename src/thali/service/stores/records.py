@@ -1,4 +1,4 @@
-"""What a store keeps, as it passes between the recommender and the store; and the layout of the numbers in it."""
+"""Records passed between the recommender and a store, and the binary layout of their numbers."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy as np
 
 from thali.tools.types import Floats, Integers
 
-#: A user and a learner: whose statistics.
+#: A user and a learner: the key of statistics.
 Key = tuple[str, str]
-#: Amounts by hour, learner and name of a counter.
+#: Amounts by hour, learner and counter name.
 Counts = dict[tuple[int, str, str], float]
-NUMBER, WHOLE = np.dtype("<f8"), np.dtype("<u2")  # as stored, whatever the machine
+NUMBER, WHOLE = np.dtype("<f8"), np.dtype("<u2")  # the stored types, on any machine
 
 
 class StoreError(RuntimeError):
-    """The store cannot be used now: broken, full, locked or unreachable. What was asked for is not done in part.
+    """The store cannot be used now: broken, full, locked or unreachable. A request is never done in part.
 
-    It is not done at all, but for one case: a connection that is lost during the commit. So what must not be lost is
-    asked for again, and what must not be done twice has an id.
+    It is not done at all, with one exception: if the connection is lost during the commit, it may have been done. So
+    callers retry what must not be lost, and what must not be done twice has an id.
     """
 
 
-class Unusable(StoreError):  # noqa: N818 (said of the thing, not of the store)
-    """Something in the store that this process cannot use: of newer topics, or damaged. The rest can be used."""
+class Unusable(StoreError):  # noqa: N818 (the record is unusable, not the store)
+    """A record that this process cannot use: it is damaged or has newer topics. The rest of the store is usable."""
 
 
 @dataclass(slots=True)
@@ -35,11 +35,11 @@ class Statistics:
     """M and B of one user under one learner."""
 
     topics: int
-    """The number of the set of topics that they are about."""
+    """The number of their set of topics."""
     updates: int
-    """How many impressions they were learned from."""
+    """The number of impressions they were learned from."""
     sequence: int
-    """Grows with everything learned; gives impressions the order in which they were."""
+    """Increases with everything learned; orders impressions by when they were learned."""
     numbers: bytes
     """B, then the lower triangle of M row by row: 8·d·(d + 3)/2 bytes. See :func:`pack`."""
 
@@ -49,7 +49,7 @@ class Impression:
     """A list as it was shown, and the answer to it."""
 
     id: bytes
-    """16 bytes, the milliseconds of showing first (:func:`new_id`): so the order of ids is that of showing."""
+    """16 bytes that start with the time shown in milliseconds (:func:`new_id`), so ids sort by that time."""
     user: str
     learner: str
     topics: int
@@ -58,14 +58,14 @@ class Impression:
     numbers: bytes
     """Beliefs, explorations and gains: see :func:`pack_shown`."""
     predicted: float
-    """The probability of a click that was believed."""
+    """The estimated probability of a click when the list was shown."""
     clicked: list[int] | None = None
-    """Positions; None while there is no answer."""
+    """Clicked positions; None while there is no answer."""
     answer: str | None = None
     """Where it came from: "feedback" or "time-out"."""
     answered_at: float | None = None
     sequence: int | None = None
-    """The statistics' sequence when this was learned."""
+    """The statistics' sequence when they learned from this impression."""
 
     @property
     def shown_at(self) -> float:
@@ -75,7 +75,7 @@ class Impression:
 
 @dataclass(slots=True)
 class Change:
-    """An item put (with its weights by topic) or removed (None), as number seq of the changes of a catalog."""
+    """Change number seq of a catalog: an item added or changed (weights by topic) or removed (None)."""
 
     seq: int
     item: Any
@@ -84,24 +84,24 @@ class Change:
 
 
 class Heading(NamedTuple):
-    """What a store says of the catalog in force."""
+    """The store's record of the current catalog."""
 
     epoch: int
-    """How many catalogs there have been."""
+    """The number of catalogs so far."""
     digest: str
     changes: int
-    """How many items were put or removed since."""
+    """The number of items added, changed or removed since."""
 
 
 @dataclass(slots=True)
 class Writes:
-    """All that a batch writes, at once."""
+    """Everything that a batch writes."""
 
     shown: list[Impression] = field(default_factory=list)
     answered: dict[bytes, Impression] = field(default_factory=dict)
     statistics: dict[Key, Statistics] = field(default_factory=dict)
     counts: Counts = field(default_factory=dict)
-    """What to add to the counters."""
+    """Amounts to add to the counters."""
 
     def count(self, hour: int, learner: str, **amounts: float) -> None:
         """Add to counters."""
@@ -119,7 +119,7 @@ def new_id(now: float) -> bytes:
 
 
 def id_floor(at: float) -> bytes:
-    """Less than every id of an impression shown at this time or later, and more than those before."""
+    """A bound: less than every id of an impression shown at this time or later, more than all earlier ids."""
     return int(at * 1000).to_bytes(6, "big") + bytes(10)
 
 
@@ -129,12 +129,12 @@ def shown_at(id: bytes) -> float:
 
 
 def pack(M: Floats, B: Floats) -> bytes:
-    """M (d, d) and B (d,) as bytes; M is symmetric to the last bit, so its lower triangle is all of it."""
+    """Pack M (d, d) and B (d,) into bytes. M is symmetric to the last bit, so its lower triangle is enough."""
     return bytes(np.concatenate([B, M[_lower(B.size)]]).astype(NUMBER, copy=False).tobytes())
 
 
 def unpack(numbers: bytes, d: int) -> tuple[Floats, Floats]:
-    """M and B again, equal to the last bit."""
+    """Unpack M and B, equal to the last bit."""
     values = np.frombuffer(numbers, dtype=NUMBER).astype(np.float64)
     if values.size != statistics_size(d):
         raise Unusable(f"stored statistics must be of {d} topics, {statistics_size(d)} numbers, got {values.size}")
@@ -145,7 +145,7 @@ def unpack(numbers: bytes, d: int) -> tuple[Floats, Floats]:
 
 
 def statistics_size(d: int) -> int:
-    """How many numbers of 8 bytes are stored for a user and learner."""
+    """The number of 8-byte numbers stored for a user and learner."""
     return d * (d + 3) // 2
 
 
@@ -163,14 +163,17 @@ class AsShown(NamedTuple):
     exploration: Floats
     """(K,): α·sqrt(xᵀM⁻¹x)."""
     sizes: Integers
-    """(K,): how many topics each item has."""
+    """(K,): the number of topics of each item."""
     topics: Integers
-    """(n,): which, item after item."""
+    """(n,): those topics, item after item."""
     values: Floats
-    """(n,): its gain in each, x."""
+    """(n,): the gain in each of them, x."""
 
     def gains(self, place: Integers, d: int) -> Floats:
-        """The features x (K, d) over topics of now: place (topics then,) says where each is now, -1 if nowhere."""
+        """The gains x (K, d) over the current topics.
+
+        place (topics then,): the current position of each topic, -1 if it was dropped.
+        """
         out = np.zeros((self.sizes.size, d))
         rows, columns = np.repeat(np.arange(self.sizes.size), self.sizes), place[self.topics]
         kept = columns >= 0
@@ -179,7 +182,7 @@ class AsShown(NamedTuple):
 
 
 def pack_shown(shown: AsShown) -> bytes:
-    """As bytes, 18·K + 10·n for K items of n topics in all: beliefs, explorations, gains, then sizes and topics."""
+    """Pack beliefs, explorations, gains, sizes and topics: 18·K + 10·n bytes for K items with n topics in all."""
     belief, exploration, sizes, topics, values = shown
     numbers = (np.asarray(part, dtype=NUMBER).tobytes() for part in (belief, exploration, values))
     wholes = (np.asarray(part, dtype=WHOLE).tobytes() for part in (sizes, topics))
@@ -187,7 +190,7 @@ def pack_shown(shown: AsShown) -> bytes:
 
 
 def unpack_shown(numbers: bytes, K: int) -> AsShown:
-    """The numbers again."""
+    """Unpack the numbers."""
     n = (len(numbers) - 18 * K) // 10
     floats = np.frombuffer(numbers, dtype=NUMBER, count=2 * K + n)
     wholes = np.frombuffer(numbers, dtype=WHOLE, offset=8 * floats.size).astype(np.int64)

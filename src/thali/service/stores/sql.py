@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from thali.service.stores.records import Change, Heading, Impression, Key, Statistics, StoreError, Writes
 
-# What brings a store from version i to i + 1; {blob}, {real} and {text}, the one of names, which are ordered by code
-# point, are the database's words. Never edit one: add one.
+# Entry i migrates a store from version i to i + 1. {blob}, {real} and {text} stand for the database's own types; {text}
+# is for names, which are ordered by code point. Never edit a migration: add one.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "CREATE TABLE meta (name {text} PRIMARY KEY, value TEXT NOT NULL)",
@@ -32,7 +32,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 VERSION = len(MIGRATIONS)
-#: Tables in an order in which they can be copied, with their columns.
+#: Tables with their columns, in an order in which they can be copied.
 TABLES: dict[str, tuple[str, ...]] = {
     "meta": ("name", "value"),
     "topic_sets": ("number", "names"),
@@ -62,30 +62,31 @@ KEPT = "topics, updates, sequence, numbers"
 
 
 class SqlStore(ABC):
-    """All that must not be lost: statistics, impressions, changes of the catalog, counters.
+    """Durable data: statistics, impressions, catalog changes and counters.
 
-    Used by one thread at a time. Everything happens between :meth:`begin` and :meth:`commit` or :meth:`rollback`; what
-    fails raises :class:`StoreError` and leaves the store as it was. A value never becomes part of a statement.
+    Use it from one thread at a time. Everything happens between :meth:`begin` and :meth:`commit` or :meth:`rollback`.
+    A failure raises :class:`StoreError` and leaves the store unchanged. Values are always bound as parameters, never
+    formatted into a statement.
     """
 
     #: The database: "sqlite" or "postgresql".
     kind: ClassVar[str]
-    #: Whether other processes write to it all the time, so that nothing read may be kept for later.
+    #: Whether other processes may write at any time, so that nothing read may be cached.
     shared: ClassVar[bool]
     words: ClassVar[dict[str, str]]
-    #: What the store is, to be shown: without a password.
+    #: The URL to show, without a password.
     url: str
 
     @abstractmethod
     def begin(self, *, write: bool = True) -> bool:
-        """Start a transaction; connects again where the connection was lost. One that does not write sees one moment.
+        """Start a transaction, reconnecting if necessary. A read-only one sees a consistent snapshot.
 
-        False where another process holds the store: try again a little later.
+        Returns False if another process holds the store: try again a little later.
         """
 
     @contextmanager
     def transaction(self, patience: float, *, write: bool = True) -> Iterator[None]:
-        """A transaction around a block, rolled back at an error; waits up to patience seconds for its turn.
+        """Run a block in a transaction, rolled back on error; waits up to patience seconds for its turn.
 
         For set-up and whole-store commands. Operations go through ``perform`` in service/recommender/transaction.py.
         """
@@ -103,136 +104,136 @@ class SqlStore(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Make it durable: on disk when this returns."""
+        """Commit the transaction: it is on disk when this returns."""
 
     @abstractmethod
     def rollback(self) -> None:
-        """Undo it; never fails."""
+        """Undo the transaction; never fails."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
 
     @abstractmethod
     def generation(self) -> int | None:
-        """Another number whenever another process has written; None if that may be at any time."""
+        """A number that changes whenever another process has written; None if that can happen at any time."""
 
     @abstractmethod
     def again(self) -> SqlStore:
-        """Another connection to the same store, to read beside this one."""
+        """Another connection to the same store, to read in parallel with this one."""
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a statement, with ? for values."""
+        """Return the rows of a statement, with ? for values."""
 
     @abstractmethod
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """A statement for many rows of values."""
+        """Execute a statement for many rows of values."""
 
     @abstractmethod
     def version(self) -> int:
-        """The version of its tables, 0 if there are none."""
+        """The version of the tables, 0 if there are none."""
 
     @abstractmethod
     def size(self) -> int:
-        """Bytes that it takes on disk now; in a transaction."""
+        """Bytes used on disk; call in a transaction."""
 
     @abstractmethod
     def lock_setup(self) -> None:
-        """Until commit, no other process sets up the same store."""
+        """Keep other processes from setting up the same store until commit."""
 
     @abstractmethod
     def impressions(self, ids: Sequence[bytes]) -> dict[bytes, Impression]:
-        """Those that are there, for no other process to change until commit."""
+        """Impressions by id, for those that exist, locked against other processes until commit."""
 
     @abstractmethod
     def statistics(self, keys: Sequence[Key]) -> dict[Key, Statistics]:
-        """Those that are there, to be looked at."""
+        """Statistics by key, for those that exist; read only."""
 
     @abstractmethod
     def hold(self, keys: Sequence[Key], blank: Statistics) -> dict[Key, Statistics]:
-        """Those of all keys, for no other process to change until commit; blank where there are none."""
+        """Statistics of all keys, locked against other processes until commit; blank for missing ones."""
 
     # Setting up
 
     def migrate(self) -> int:
-        """Bring the tables to this version of thali; returns the version they had. In a transaction."""
+        """Migrate the tables to this version of thali and return their old version. Call in a transaction."""
         self.lock_setup()
-        had = self.version()
-        if had > VERSION:
-            raise ValueError(f"store {self.url} must be of version {VERSION} or before, got {had}: thali is too old")
-        for number in range(had, VERSION):
+        old = self.version()
+        if old > VERSION:
+            raise ValueError(f"store {self.url} must be of version {VERSION} or before, got {old}: thali is too old")
+        for number in range(old, VERSION):
             for statement in MIGRATIONS[number]:
                 self.execute(statement.format_map(self.words))
-        if had < VERSION:
+        if old < VERSION:
             self.set_meta("version", str(VERSION))
-        return had
+        return old
 
     def meta(self, name: str) -> str | None:
-        """A word that is kept, such as how far time-outs were given."""
+        """A stored value by name, such as how far time-outs have been processed."""
         rows = self.execute("SELECT value FROM meta WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
     def set_meta(self, name: str, value: str) -> None:
-        """Keep it."""
+        """Store a value by name."""
         self.execute(
             "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (name, value),
         )
 
     def drop_meta(self, name: str) -> None:
-        """Keep it no more."""
+        """Delete the value of this name."""
         self.execute("DELETE FROM meta WHERE name = ?", (name,))
 
     def metas(self, prefix: str) -> dict[str, str]:
-        """All words whose names begin so."""
+        """All stored values whose names begin with prefix."""
         return dict(self.execute("SELECT name, value FROM meta WHERE substr(name, 1, ?) = ?", (len(prefix), prefix)))
 
     def topic_sets(self) -> list[list[str]]:
-        """The topics of all catalogs so far, the last ones in force; their numbers are their places."""
+        """All sets of topics so far, by number; the last one is current."""
         return [json.loads(names) for (names,) in self.execute("SELECT names FROM topic_sets ORDER BY number")]
 
     def add_topics(self, number: int, names: Sequence[Any]) -> None:
-        """A new set of topics."""
+        """Add a set of topics."""
         self.execute("INSERT INTO topic_sets (number, names) VALUES (?, ?)", (number, json.dumps(list(names))))
 
     def learners(self) -> dict[str, dict[str, Any]]:
         """The settings of each learner by name."""
-        return {name: json.loads(told) for name, told in self.execute("SELECT name, settings FROM learners")}
+        return {name: json.loads(settings) for name, settings in self.execute("SELECT name, settings FROM learners")}
 
     def add_learner(self, name: str, settings: dict[str, Any]) -> None:
-        """A new learner."""
+        """Add a learner."""
         self.execute("INSERT INTO learners (name, settings) VALUES (?, ?)", (name, json.dumps(settings)))
 
     # The catalog
 
     def heading(self) -> Heading | None:
-        """The catalog in force."""
+        """The current catalog, if any."""
         rows = self.execute("SELECT epoch, digest, changes FROM catalogs ORDER BY epoch DESC LIMIT 1")
         return Heading(*rows[0]) if rows else None
 
     def add_catalog(self, epoch: int, digest: str) -> None:
-        """Another catalog, from now on."""
+        """Add a catalog, which becomes the current one."""
         self.execute("INSERT INTO catalogs (epoch, digest, changes) VALUES (?, ?, 0)", (epoch, digest))
 
     def changes_made(self, epoch: int) -> int:
-        """How many changes a catalog has seen."""
+        """The number of changes to a catalog."""
         return int(self.execute("SELECT changes FROM catalogs WHERE epoch = ?", (epoch,))[0][0])
 
     def changes(self, epoch: int, after: int) -> list[Change]:
-        """What was put and removed since change number after."""
+        """The changes since change number after."""
         rows = self.execute(
             "SELECT seq, item, weights, at FROM item_changes WHERE epoch = ? AND seq > ? ORDER BY seq", (epoch, after)
         )
         return [Change(seq, json.loads(item), weights and json.loads(weights), at) for seq, item, weights, at in rows]
 
     def next_change(self, epoch: int) -> int:
-        """The number of the next change; whoever has asked keeps all others waiting until commit."""
+        """Allocate the number of the next change. Other callers wait until this transaction commits."""
         rows = self.execute("UPDATE catalogs SET changes = changes + 1 WHERE epoch = ? RETURNING changes", (epoch,))
         return int(rows[0][0])
 
     def add_change(self, epoch: int, change: Change) -> None:
-        """An item put or removed."""
+        """Record that an item was added, changed or removed."""
         weights = None if change.weights is None else json.dumps(change.weights)
         self.execute(
             "INSERT INTO item_changes (epoch, seq, item, weights, at) VALUES (?, ?, ?, ?, ?)",
@@ -242,7 +243,7 @@ class SqlStore(ABC):
     # A batch
 
     def write(self, writes: Writes, worker: str) -> None:
-        """All that a batch leaves behind."""
+        """Write everything from a batch."""
         if writes.shown:
             marks = ", ".join("?" * len(TABLES["impressions"]))
             self.execute_many(f"INSERT INTO impressions ({SHOWN}) VALUES ({marks})", map(_row, writes.shown))
@@ -269,7 +270,7 @@ class SqlStore(ABC):
                 ],
             )
 
-    # Looking
+    # Reading
 
     def of_user(self, user: str) -> dict[str, Statistics]:
         """A user's statistics by learner."""
@@ -277,11 +278,11 @@ class SqlStore(ABC):
         return {learner: Statistics(*rest) for learner, *rest in rows}
 
     def history(self, user: str, before: bytes, limit: int) -> list[Impression]:
-        """A user's impressions before an id, the latest first."""
+        """A user's impressions before an id, latest first."""
         return self._impressions('"user" = ? AND id < ? ORDER BY id DESC LIMIT ?', (user, before, limit))
 
     def counts_of_user(self, user: str) -> dict[str, tuple[int, int, int]]:
-        """By learner: a user's impressions, those answered, and those with a click."""
+        """By learner: the number of a user's impressions, of answered ones, and of those with a click."""
         rows = self.execute(
             "SELECT learner, count(*), count(clicked), sum(CASE WHEN clicked <> '[]' THEN 1 ELSE 0 END) "
             'FROM impressions WHERE "user" = ? GROUP BY learner',
@@ -290,13 +291,13 @@ class SqlStore(ABC):
         return {learner: (shown, answered, int(clicked or 0)) for learner, shown, answered, clicked in rows}
 
     def learned(self, user: str, learner: str) -> list[Impression]:
-        """What a user's statistics were learned from and is still kept, in that order."""
+        """The stored impressions that a user's statistics were learned from, in the order of learning."""
         return self._impressions(
             '"user" = ? AND learner = ? AND sequence IS NOT NULL ORDER BY sequence', (user, learner)
         )
 
     def unanswered(self, since: bytes, before: bytes, limit: int) -> list[bytes]:
-        """Ids of impressions without an answer from one id on and before another, the oldest first."""
+        """Ids of unanswered impressions with since ≤ id < before, oldest first."""
         rows = self.execute(
             "SELECT id FROM impressions WHERE id >= ? AND id < ? AND clicked IS NULL ORDER BY id LIMIT ?",
             (since, before, limit),
@@ -312,7 +313,7 @@ class SqlStore(ABC):
         return [name for (name,) in rows]
 
     def counters(self, since: int) -> list[tuple[int, str, str, float]]:
-        """Hour, learner, name and value of all counters from an hour on, and of hour 0, over all workers."""
+        """Hour, learner, name and value of all counters since an hour, and of hour 0, summed over workers."""
         return [
             (hour, learner, name, float(value))
             for hour, learner, name, value in self.execute(
@@ -325,13 +326,16 @@ class SqlStore(ABC):
     # Removing
 
     def forget(self, user: str) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Remove all of a user: how many impressions there were, and updates and sequence by learner."""
-        gone = len(self.execute('DELETE FROM impressions WHERE "user" = ? RETURNING 1', (user,)))
+        """Remove everything about a user.
+
+        Returns the number of impressions removed, and (updates, sequence) by learner.
+        """
+        removed = len(self.execute('DELETE FROM impressions WHERE "user" = ? RETURNING 1', (user,)))
         rows = self.execute('DELETE FROM statistics WHERE "user" = ? RETURNING learner, updates, sequence', (user,))
-        return gone, {learner: (updates, sequence) for learner, updates, sequence in rows}
+        return removed, {learner: (updates, sequence) for learner, updates, sequence in rows}
 
     def prune(self, before: bytes, limit: int) -> int:
-        """Remove up to so many impressions before an id, the oldest first; how many it were."""
+        """Remove at most limit impressions before an id, oldest first; returns how many were removed."""
         return len(
             self.execute(
                 "DELETE FROM impressions WHERE id IN (SELECT id FROM impressions WHERE id < ? ORDER BY id LIMIT ?) "
@@ -341,14 +345,14 @@ class SqlStore(ABC):
         )
 
     def unlearn(self, keys: Iterable[Key]) -> None:
-        """Impressions of these users and learners: what was learned from them is in no statistics any more."""
+        """Mark the impressions of these users and learners as no longer part of any statistics."""
         self.execute_many(
             'UPDATE impressions SET sequence = NULL WHERE "user" = ? AND learner = ? AND sequence IS NOT NULL',
             sorted(keys),
         )
 
-    def scrub(self) -> None:  # noqa: B027 (a server has nothing of the kind)
-        """After a commit: leave no trace of what was removed where the store can, beside its tables."""
+    def scrub(self) -> None:  # noqa: B027 (a server needs nothing of the kind)
+        """After a commit, erase traces of removed data outside the tables, where the store can."""
 
     def clear(self, table: str) -> None:
         """Remove all rows of one of the tables."""

@@ -1,4 +1,4 @@
-"""A store in one SQLite file: durable, with no other server."""
+"""A store in one SQLite file: durable, without a server."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from thali.service.stores.records import Impression, Key, Statistics, StoreError
 from thali.service.stores.sql import KEPT, SHOWN, SqlStore, impression
 
-# How long SQLite itself waits for another process; who can wait longer asks again.
+# How long SQLite itself waits for another process; callers that can wait longer retry.
 PATIENCE_S = 0.005
-# Pages of the log after which it is written back into the file: by the commit that reaches them, or elsewhere. Pages
-# change again and again, so a longer log is less to write; but whoever waits for it waits longer.
+# The log is written back into the file after this many pages: by the commit that reaches the first number, or by
+# maintain() after the second. Pages change repeatedly, so a longer log means fewer writes but longer waits.
 COMMIT_PAGES, LOG_PAGES = 1000, 20_000
 PAGE_BYTES = 4096
 # SQLite keeps at most this much of the file in memory, in KiB.
@@ -22,10 +22,10 @@ PAGES_KIB = 65_536
 
 
 class SqliteStore(SqlStore):
-    """One file, with a write-ahead log beside it that is synchronised with the disk at every commit.
+    """One file and its write-ahead log, which is synchronised with the disk at every commit.
 
-    Several processes may open it (the service, and beside it a backup or a replay); each sees what the others wrote,
-    and they write in turn.
+    Several processes may open it, such as the service and a backup or a replay. Each sees what the others wrote, and
+    they take turns writing.
     """
 
     kind, shared = "sqlite", False
@@ -36,10 +36,10 @@ class SqliteStore(SqlStore):
         self.url = f"sqlite:///{self.path}"
         if not self.path.parent.is_dir():
             raise ValueError(f"store must be a file in a folder that exists, got {self.url}")
-        with suppress(FileExistsError):  # what is learned of people is nobody else's business
+        with suppress(FileExistsError):  # private: what is learned about people is for this user only
             self.path.touch(mode=0o600, exist_ok=False)
-        with self._failing():
-            # Statements come from one thread at a time, not always the same: commits may be given to another.
+        with self._wrap_errors():
+            # Only one thread at a time runs statements, but not always the same one: another may do the commits.
             self._connection = sqlite3.connect(
                 self.path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False, cached_statements=256
             )
@@ -47,7 +47,7 @@ class SqliteStore(SqlStore):
                 "journal_mode = WAL",
                 "synchronous = FULL",
                 "foreign_keys = ON",
-                "secure_delete = ON",  # a forgotten person is not left in free pages; not every SQLite does it unasked
+                "secure_delete = ON",  # leave no forgotten user in free pages; not the default everywhere
                 f"wal_autocheckpoint = {COMMIT_PAGES}",
                 f"cache_size = -{PAGES_KIB}",
                 f"journal_size_limit = {LOG_PAGES * PAGE_BYTES}",
@@ -55,7 +55,7 @@ class SqliteStore(SqlStore):
                 self._connection.execute(f"PRAGMA {setting}")
 
     def begin(self, *, write: bool = True) -> bool:
-        """Start a transaction: one that writes is alone in that, if nobody else is at it."""
+        """Start a transaction. Only one at a time can write: False if another process is writing."""
         try:
             self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         except sqlite3.OperationalError as error:
@@ -67,8 +67,8 @@ class SqliteStore(SqlStore):
         return True
 
     def commit(self) -> None:
-        """One synchronisation of the log with the disk."""
-        with self._failing():
+        """Costs one synchronisation of the log with the disk."""
+        with self._wrap_errors():
             self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
@@ -78,13 +78,13 @@ class SqliteStore(SqlStore):
                 self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Close the file, the log written back into it where nobody else has it open."""
+        """Close the file, after writing the log back into it if nobody else has it open."""
         with suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
 
     def generation(self) -> int | None:
-        """SQLite's own number, which another connection's commit changes."""
+        """SQLite's data_version, which changes when another connection commits."""
         return int(self.execute("PRAGMA data_version")[0][0])
 
     def again(self) -> SqliteStore:
@@ -92,38 +92,38 @@ class SqliteStore(SqlStore):
         return SqliteStore(self.path)
 
     def scrub(self) -> None:
-        """Empty the log, in which names that were removed still are."""
-        with suppress(StoreError):  # who reads now keeps it: it will be emptied with the next
+        """Empty the log, which still contains removed names."""
+        with suppress(StoreError):  # a current reader prevents it; the next call will empty it
             self.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def maintained_elsewhere(self) -> None:
-        """Leave it to another connection's :meth:`maintain` to write the log back, off the road of a commit."""
+        """Leave writing back the log to another connection's :meth:`maintain`, so that commits do not wait for it."""
         self.execute("PRAGMA wal_autocheckpoint = 0")
 
     def maintain(self) -> None:
-        """Write the log back into the file, if it is long; from a connection of its own, while another one writes."""
+        """Write the log back into the file if it is long. Use a separate connection while another one writes."""
         if self._log_size() > LOG_PAGES * PAGE_BYTES:
-            self.execute("PRAGMA wal_checkpoint(PASSIVE)")  # most of it, and nobody waits
-            self.execute("PRAGMA wal_checkpoint(RESTART)")  # the rest, so that the log begins anew
+            self.execute("PRAGMA wal_checkpoint(PASSIVE)")  # most of it, without making anyone wait
+            self.execute("PRAGMA wal_checkpoint(RESTART)")  # the rest, so that the log starts again from its beginning
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a statement."""
-        with self._failing():
+        """Return the rows of a statement."""
+        with self._wrap_errors():
             return self._connection.execute(statement, values).fetchall()
 
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """A statement for many rows."""
-        with self._failing():
+        """Execute a statement for many rows."""
+        with self._wrap_errors():
             self._connection.executemany(statement, rows)
 
     def version(self) -> int:
-        """From meta, if there is such a table."""
+        """Read from the table meta, if there is one."""
         if not self.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"):
             return 0
         return int(self.meta("version") or 0)
 
     def size(self) -> int:
-        """The file and the log beside it. SQLite would go on writing to a file that was removed: that is an error."""
+        """The size of the file and its log. A removed file is an error, because SQLite would keep writing to it."""
         try:
             return self.path.stat().st_size + self._log_size()
         except OSError as error:
@@ -136,10 +136,10 @@ class SqliteStore(SqlStore):
             return 0
 
     def lock_setup(self) -> None:
-        """A transaction that writes is alone anyway."""
+        """Nothing to do: only one transaction at a time can write."""
 
     def impressions(self, ids: Sequence[bytes]) -> dict[bytes, Impression]:
-        """One look-up each: there is no way to a server to save."""
+        """One look-up each: there are no round trips to save."""
         statement = f"SELECT {SHOWN} FROM impressions WHERE id = ?"
         return {id: impression(row) for id in ids for row in self.execute(statement, (id,))}
 
@@ -149,11 +149,11 @@ class SqliteStore(SqlStore):
         return {key: Statistics(*row) for key in keys for row in self.execute(statement, key)}
 
     def hold(self, keys: Sequence[Key], blank: Statistics) -> dict[Key, Statistics]:
-        """The same: the transaction is alone."""
+        """Like :meth:`statistics`, with blank ones added: the transaction is the only one that writes."""
         return dict.fromkeys(keys, blank) | self.statistics(keys)
 
     @contextmanager
-    def _failing(self) -> Iterator[None]:
+    def _wrap_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""Whole stores: backups, from either kind of store to either; and what was learned of people, as lines of JSON."""
+"""Whole stores: backups, between either kind of store; and exports of users' statistics as lines of JSON."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from thali.tools import checks
 from thali.tools.files import atomic_path
 
 FORMAT = "thali-export-1"
-# Rows that are read, or learners of people that are written, at a time.
+# Rows to read, or statistics to write, at a time.
 PAGE = 1000
 PATIENCE_S = 30.0
 Progress = Callable[[int], None]
 
 
 def backup(store: SqlStore, path: str | Path, progress: Progress = lambda rows: None) -> int:
-    """Copy all of a store, as it is at one moment, into a new SQLite file, while it is in use; how many rows.
+    """Copy a consistent snapshot of a store, which may be in use, into a new SQLite file. Returns the number of rows.
 
-    The file is whole or not there. Cost: a pass over the store.
+    The file is complete or does not exist. Cost: one pass over the store.
     """
     target = Path(path)
     if target.exists():
@@ -46,54 +46,53 @@ def backup(store: SqlStore, path: str | Path, progress: Progress = lambda rows: 
             finally:
                 copy.close()
         finally:
-            for end in ("-wal", "-shm"):
-                part.with_name(part.name + end).unlink(missing_ok=True)
+            for suffix in ("-wal", "-shm"):
+                part.with_name(part.name + suffix).unlink(missing_ok=True)
     return rows
 
 
 def restore(path: str | Path, store: SqlStore, *, replace: bool = False, progress: Progress = lambda rows: None) -> int:
-    """Put a backup into a store that is empty, or in place of all that is there; how many rows.
+    """Restore a backup into an empty store, or replace everything in the store. Returns the number of rows.
 
-    In one transaction. Services that run on the store go on with what was restored.
+    Uses one transaction. Services that use the store continue with the restored data.
     """
     source = Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"path of restore must be a backup, found nothing at {source}")
     with tempfile.TemporaryDirectory() as folder:
-        own = (
-            Path(folder) / "backup.db"
-        )  # so that the backup stays as it is, even if its tables are of an older version
-        shutil.copyfile(source, own)
+        # Work on a copy: the backup stays unchanged, even if its tables have an older version and are migrated.
+        copy = Path(folder) / "backup.db"
+        shutil.copyfile(source, copy)
         try:
-            kept = SqliteStore(own)
+            backed_up = SqliteStore(copy)
         except StoreError as error:
             raise ValueError(
                 f"path of restore must be a file written by backup, got {source}, which is none"
             ) from error
         try:
-            with kept.transaction(PATIENCE_S):
-                if kept.version() == 0:
+            with backed_up.transaction(PATIENCE_S):
+                if backed_up.version() == 0:
                     raise ValueError(
                         f"path of restore must be a file written by backup, got {source}, which has no tables"
                     )
-                kept.migrate()
-            with store.transaction(PATIENCE_S), kept.transaction(PATIENCE_S, write=False):
+                backed_up.migrate()
+            with store.transaction(PATIENCE_S), backed_up.transaction(PATIENCE_S, write=False):
                 store.migrate()
                 if not replace and store.execute("SELECT 1 FROM topic_sets LIMIT 1"):
                     raise ValueError(f"store {store.url} must be empty, or --replace given: it is in use")
                 for table in reversed(TABLES):
                     store.clear(table)
-                rows = _copy(kept, store, progress)
-                store.set_meta("id", secrets.token_hex(16))  # by which services see that all is new
+                rows = _copy(backed_up, store, progress)
+                store.set_meta("id", secrets.token_hex(16))  # tells services that everything is new
         finally:
-            kept.close()
+            backed_up.close()
     return rows
 
 
 def _copy(source: SqlStore, target: SqlStore, progress: Progress) -> int:
-    """All rows of all tables."""
+    """Copy all rows of all tables; returns the number of rows."""
     total = 0
-    for table in TABLES:  # so that none is emptied while it is not yet its turn
+    for table in TABLES:  # so that none can be emptied before its turn
         source.execute(f"SELECT 1 FROM {table} LIMIT 1")
     for table, columns in TABLES.items():
         if table == "meta":
@@ -108,7 +107,7 @@ def _copy(source: SqlStore, target: SqlStore, progress: Progress) -> int:
 
 
 def _pages(store: SqlStore, table: str) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows of a table, so many at a time, in the order of its key."""
+    """The rows of a table in the order of its key, at most PAGE at a time."""
     columns, keys = TABLES[table], KEYS[table]
     order, chosen = ", ".join(keys), ", ".join(columns)
     after, marks = "", ", ".join("?" * len(keys))
@@ -116,13 +115,13 @@ def _pages(store: SqlStore, table: str) -> Iterator[list[tuple[Any, ...]]]:
     at = [columns.index(key) for key in keys]
     while rows := store.execute(f"SELECT {chosen} FROM {table} {after} ORDER BY {order} LIMIT {PAGE}", values):
         yield rows
-        after, values = f"WHERE ({order}) > ({marks})", tuple(rows[-1][place] for place in at)
+        after, values = f"WHERE ({order}) > ({marks})", tuple(rows[-1][column] for column in at)
 
 
 def export_learned(store: SqlStore, path: str | Path, progress: Progress = lambda rows: None) -> int:
-    """Write what was learned of each person by each learner as lines of JSON, over the topics of now; how many.
+    """Write the statistics of each user and learner, over the current topics, as lines of JSON. Returns how many.
 
-    The first line says topics and learners. Numbers are written so that they come back to the last bit.
+    The first line holds topics and learners. Numbers are written so that reading them back is exact to the last bit.
     """
     target = Path(path)
     if target.exists():
@@ -157,12 +156,12 @@ def export_learned(store: SqlStore, path: str | Path, progress: Progress = lambd
 def import_learned(
     path: str | Path, store: SqlStore, *, replace: bool = False, progress: Progress = lambda rows: None
 ) -> int:
-    """Put what :func:`export_learned` wrote into a store, by names of topics; how many.
+    """Import what :func:`export_learned` wrote into a store, matching topics by name. Returns how many.
 
-    The file is looked through before anything is written. People of whom the store has learned already are an error,
-    unless they are to be replaced; feedback on lists that such a person was shown before counts no more. Topics that
-    the store does not know are dropped; of those that the file does not have nothing is known. An empty store takes the
-    file's topics and learners.
+    The whole file is checked before anything is written. Users that the store already has statistics of are an error,
+    unless replace is set; feedback on lists that a replaced user was shown before no longer counts. Topics that the
+    store does not know are dropped; topics missing in the file start blank. An empty store takes the file's topics and
+    learners.
     """
     source = Path(path)
     head, _ = _checked(source)
@@ -196,7 +195,7 @@ def import_learned(
         with store.transaction(PATIENCE_S):
             store.unlearn(written)
             held = store.hold(sorted(written), blank)
-            store.unlearn(written)  # again: what was learned until it was held
+            store.unlearn(written)  # again: for what was learned before the lock was taken
             for key, kept in held.items():
                 written[key].sequence = kept.sequence + 1
             writes = Writes(statistics=written)
@@ -209,7 +208,7 @@ def import_learned(
 
 
 def _checked(path: Path, store: SqlStore | None = None) -> tuple[dict[str, Any], int]:
-    """The first line of an export whose every line is sound; and of how many the store has learned already."""
+    """Check every line of an export. Returns its first line, and how many of the others are already in the store."""
     if not path.is_file():
         raise FileNotFoundError(f"path of import must be a file written by 'thali export', found nothing at {path}")
     with open(path, encoding="utf-8") as file:
@@ -231,7 +230,7 @@ def _checked(path: Path, store: SqlStore | None = None) -> tuple[dict[str, Any],
 
 
 def _lines(path: Path, head: dict[str, Any], size: int) -> Iterator[list[dict[str, Any]]]:
-    """The checked lines after the first, so many at a time."""
+    """The checked lines after the first, size at a time."""
     d = len(head["topics"])
     page = []
     with open(path, encoding="utf-8") as file:
