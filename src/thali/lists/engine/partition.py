@@ -100,7 +100,7 @@ def split(order, start, items, ends, kinds, parallel):
 
 @kernel
 def select(order, lo, hi, middle, offset, items):
-    """Partially sort order[lo:hi] so that the items with the largest weight number ``offset`` come before ``middle``."""
+    """Partially sort order[lo:hi]: the items with the largest weight number ``offset`` come before ``middle``."""
     while hi - lo > 1:
         a = items.weights[items.begin[order[lo]] + offset]
         b = items.weights[items.begin[order[(lo + hi) // 2]] + offset]

@@ -76,9 +76,10 @@ def search_waiting(waiting_count, best, layout, used, belief, known, scratch):
 
 @inlined
 def search_tree(group, limit, best, layout, used, belief, scratch):
-    """Return the index and number of the best unused item of a tree, and a bound on all other indices in it.
+    """Return (score, item, rest): the index and number of a tree's best unused item, and a bound on what was pruned.
 
-    The item is NONE if no index reaches ``best``. limit is a bound on the whole tree. Cost: O(s²) for each 8 boxes or
+    The item is NONE if no index reaches ``best``. No unused item of the tree has an index above max(score, rest). limit
+    is a bound on the whole tree. Cost: O(s²) for each 8 boxes or
     items looked at, or O(s) for 8 boxes with many topics.
     """
     row = layout.groups[group]
