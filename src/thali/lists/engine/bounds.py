@@ -88,9 +88,8 @@ def worths(theta, minv_flat, alpha, slack, inverse_root, out):
     for j in range(d):
         largest_variance = max(largest_variance, minv_flat[j * d + j])
     for j in range(d):
-        out[j] = max(
-            minv_flat[j * d + j], 1e-24 * largest_variance + 1e-280
-        )  # above 0 even after rounding, because it is divided by
+        # Above 0 even after rounding, because it is divided by.
+        out[j] = max(minv_flat[j * d + j], 1e-24 * largest_variance + 1e-280)
         inverse_root[j] = 1.0 / sqrt(out[j])
     # Correlations exceed 1 only by rounding, but by a lot if M is nearly singular.
     correlations, rest = spread(1.0), 1.0

@@ -43,8 +43,9 @@ class Layout(NamedTuple):
     """(B·8,): the topics of the group in each seat, as a bit mask (topics j and j + 63 share a bit)."""
 
 
-# Fields of a row of ``groups``: the number of topics and their offset in ``topics``; the number of slots in use and of
-# slots in all; the offsets of its weights in ``pool``, its items in ``slot_item`` and its boxes in ``boxes``; its kind.
+# Fields of a row of ``groups``: the number of topics and their offset in ``topics``; the number of slots up to the last
+# one used, and of slots in all; the offsets of its weights in ``pool``, its items in ``slot_item`` and its boxes in
+# ``boxes``; its kind.
 SIZE, TOPICS, COUNT, STRIDE, WEIGHTS, ITEMS, BOXES, KIND = range(8)
 # Kinds of groups: parallel items, largest first; or any items, in nested boxes.
 RAY, TREE = 0, 1
