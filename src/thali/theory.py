@@ -1,9 +1,9 @@
-"""The paper's α, γ and bounds: one function for each formula, named with its equation.
+"""The paper's α, γ and bounds: one function for each formula, with the theorem or lemma that states it.
 
-The paper states Theorem 2 and its lemmas for gains Δ ∈ [0, 1]^d. The proofs it cites (Zong et al. 2016) take features
-with ‖x‖₂ ≤ 1, and the bounds are false without that: one item that fully covers ten topics has a first width of √10
-where the lemma promises 1.17 (σ=1, n=1; ``tests/test_theory.py``). ``gain_norm`` is the largest ‖Δ‖₂; at its default
-of 1 every formula is the paper's, and with the true norm the same proofs go through. See docs/theory.md.
+The paper states Theorem 2 and its lemmas for gains Δ ∈ [0, 1]^d. But the proofs that it cites (Zong et al. 2016) assume
+‖x‖₂ ≤ 1, and without that the bounds are false: an item that fully covers ten topics has an initial width of √10, while
+Lemma 2 promises at most 1.17 (σ=1, n=1; ``tests/test_theory.py``). ``gain_norm`` is the largest ‖Δ‖₂. With its default
+of 1 every formula is the paper's; with the true norm the same proofs hold. See docs/theory.md.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from thali.catalog.catalog import Catalog
 from thali.tools import checks
 from thali.tools.types import Floats
 
-#: The smallest σ that is taken: σ⁻² is what one observation weighs against the prior.
+#: The smallest σ allowed. σ⁻² is the weight of one observation relative to the prior.
 LEAST_SIGMA = 1e-6
 
 
 def click_share(K: int, b_max: float) -> float:
-    """max{1/K, 1 - (K-1)/2·B}: 1 - Π(1-b_k) is at least this share of Σ b_k, for b_k in [0, B] (Lemma 1)."""
+    """Return max{1/K, 1 - (K-1)/2·B}. For b_k in [0, B], 1 - Π(1-b_k) is at least this share of Σ b_k (Lemma 1)."""
     K = checks.integer("K", K, low=1)
     b_max = checks.number("b_max", b_max, low=0.0, high=1.0)
     return max(1.0 / K, 1.0 - (K - 1) / 2.0 * b_max)
 
 
 def approximation_ratio(K: int, c_max: float) -> float:
-    """γ = (1 - 1/e)·max{1/K, 1 - (K-1)/2·c_max}, the promise for the greedy list (Theorem 1).
+    """Return γ = (1 - 1/e)·max{1/K, 1 - (K-1)/2·c_max}, the guarantee for the greedy list (Theorem 1).
 
     >>> round(approximation_ratio(2, 0.3), 4)
     0.5373
@@ -39,14 +39,14 @@ def approximation_ratio(K: int, c_max: float) -> float:
 
 
 def largest_click_probability(catalog: Catalog, theta: Any) -> Floats:
-    """c_max = max_e ⟨c({e}), θ⟩ of each user (users,), as in Theorem 1; theta (users, d)."""
+    """Return c_max = max_e ⟨c({e}), θ⟩ of each user (users,), as in Theorem 1; theta (users, d)."""
     theta = checks.preferences("theta", theta, catalog.d)
     alone = catalog.item_gains(np.arange(catalog.L)[:, None])[:, 0]
-    return np.asarray(np.minimum(1.0, (theta @ alone.T).max(axis=1)))  # rounding can pass 1
+    return np.asarray(np.minimum(1.0, (theta @ alone.T).max(axis=1)))  # may exceed 1 by rounding
 
 
 def _information(d: int, K: int, n: int, sigma: float, gain_norm: float) -> float:
-    """d·log(1 + nK·‖Δ‖²/(dσ²)), which bounds log det M_n."""
+    """Return d·log(1 + nK·‖Δ‖²/(dσ²)), an upper bound on log det M_n."""
     d, K, n = (checks.integer(name, x, low=1) for name, x in (("d", d), ("K", K), ("n", n)))
     sigma = checks.number("sigma", sigma, low=LEAST_SIGMA)
     gain_norm = checks.number("gain_norm", gain_norm, low=0.0, strict=True)
@@ -63,9 +63,9 @@ def optimism(
     delta: float | None = None,
     gain_norm: float = 1.0,
 ) -> float:
-    """α = (1/σ)·sqrt(d·log(1 + nK/(dσ²)) + 2·log(1/δ)) + ‖θ*‖₂, the lowest that Theorem 2 permits (Lemma 3).
+    """Return α = (1/σ)·sqrt(d·log(1 + nK/(dσ²)) + 2·log(1/δ)) + ‖θ*‖₂, the lowest that Theorem 2 permits (Lemma 3).
 
-    δ = 1/n unless given (Theorem 2). CascadeLinUCB's analysis takes δ = 1/(nK) (Zong et al. 2016).
+    δ = 1/n by default (Theorem 2). The analysis of CascadeLinUCB uses δ = 1/(nK) (Zong et al. 2016).
 
     >>> round(optimism(3, 2, 20_000, sigma=0.1), 1)
     79.8
@@ -79,9 +79,9 @@ def optimism(
 def failure_probability(
     d: int, K: int, n: int, sigma: float, alpha: float, theta_norm: float = 1.0, *, gain_norm: float = 1.0
 ) -> float:
-    """The smallest δ for which this α keeps every attraction inside its interval with probability 1 - δ (Lemma 3).
+    """Return the smallest δ such that this α keeps attractions within their intervals with probability 1 - δ (Lemma 3).
 
-    The inverse of :func:`optimism`; 1 where α is too small to promise anything.
+    The inverse of :func:`optimism`; 1 if α is too small to guarantee anything.
     """
     alpha = checks.number("alpha", alpha, low=0.0)
     theta_norm = checks.number("theta_norm", theta_norm, low=0.0)
@@ -91,7 +91,10 @@ def failure_probability(
 
 
 def determinant_optimism(logdet: Floats, sigma: float, delta: float = 0.05) -> Floats:
-    """α_t = (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1: LSBGreedy's, which needs no horizon (Yue and Guestrin 2011)."""
+    """Return α_t = (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, that of LSBGreedy (Yue and Guestrin 2011).
+
+    It needs no horizon.
+    """
     sigma = checks.number("sigma", sigma, low=LEAST_SIGMA)
     delta = checks.number("delta", delta, low=0.0, strict=True, high=1.0)
     if not (np.asarray(logdet) >= -1e-9).all():
@@ -100,22 +103,26 @@ def determinant_optimism(logdet: Floats, sigma: float, delta: float = 0.05) -> F
 
 
 def width_sum_bound(d: int, K: int, n: int, sigma: float, *, gain_norm: float = 1.0) -> float:
-    """K·sqrt(d·n·log[1 + nK/(dσ²)] / log(1 + 1/σ²)): Σ_t Σ_k sqrt(ΔᵀM⁻¹Δ) over examined positions is at most this
-    (Lemma 2).
+    """Return K·sqrt(d·n·log[1 + nK/(dσ²)] / log(1 + 1/σ²)).
+
+    Σ_t Σ_k sqrt(ΔᵀM⁻¹Δ) over the examined positions is at most this (Lemma 2).
     """
     information = _information(d, K, n, sigma, gain_norm)
     return K * gain_norm * sqrt(n * information / log(1.0 + gain_norm**2 / sigma**2))
 
 
 def regret_bound(d: int, K: int, n: int, sigma: float, alpha: float, gamma: float, *, gain_norm: float = 1.0) -> float:
-    """(2αK/γ)·sqrt(d·n·log[1 + nK/(dσ²)] / log(1 + 1/σ²)) + 1 ≥ R^γ(n), for α of :func:`optimism` (Theorem 2)."""
+    """Return (2αK/γ)·sqrt(d·n·log[1 + nK/(dσ²)] / log(1 + 1/σ²)) + 1.
+
+    R^γ(n) is at most this, if α is at least that of :func:`optimism` (Theorem 2).
+    """
     alpha = checks.number("alpha", alpha, low=0.0)
     gamma = checks.number("gamma", gamma, low=0.0, strict=True, high=1.0)
     return 2.0 * alpha / gamma * width_sum_bound(d, K, n, sigma, gain_norm=gain_norm) + 1.0
 
 
 def scaled_regret(best: Any, shown: Any, gamma: float, steps: int) -> Floats:
-    """R^γ(n) = Σ_t f(A*, θ*) - f(A_t, θ*)/γ, the scaled regret of Section 6.
+    """Return R^γ(n) = Σ_t [f(A*, θ*) - f(A_t, θ*)/γ], the scaled regret of Section 6.
 
     best: f(A*, θ*); shown: Σ_t f(A_t, θ*) over the steps, e.g. ``run.value[:, -1]`` of a simulation.
     """

@@ -1,4 +1,4 @@
-"""What each user may be shown: candidates and exclusions, checked and in the form that kernels read."""
+"""Candidates and exclusions: what each user may be shown, checked and in the form that kernels read."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from thali.catalog.catalog import Catalog
 from thali.tools.types import Booleans, Integers
 
-# Above this share of the catalog, it is cheaper to search all of it and leave some out.
+# If candidates are more than this share of the catalog, it is faster to search all of it and skip the others.
 MOST = 1 / 16
 
 
 class Choice(NamedTuple):
-    """What each user may be shown, or must not be: items[start[u]:start[u + 1]], ascending.
+    """A set of items for each user u: items[start[u]:start[u + 1]], ascending.
 
-    start is (2,) where all users share one set. If ``only``, the items are all that a user may be shown; else they are
-    what the user must not be shown.
+    If ``only`` is True, they are the only items that the user may be shown; otherwise, they are the items that the user
+    must not be shown. If all users share one set, start is (2,).
     """
 
     items: Integers
@@ -27,11 +27,11 @@ class Choice(NamedTuple):
     only: bool
 
     def part(self, users: slice) -> Choice:
-        """The choice of a range of users."""
+        """Return the choice of a range of users."""
         return self if self.start.size == 2 else self._replace(start=self.start[users.start : users.stop + 1])
 
     def excluded(self, user: int, present: Booleans) -> Booleans:
-        """The items that a user must not be shown (L,)."""
+        """Return a mask of the items that a user must not be shown (L,)."""
         own = user if self.start.size > 2 else 0
         named = self.items[self.start[own] : self.start[own + 1]]
         mask = np.ones(present.size, dtype=np.bool_) if self.only else ~present
@@ -39,29 +39,29 @@ class Choice(NamedTuple):
         return mask
 
     def items_of(self, users: int, present: Booleans) -> tuple[Integers, Integers]:
-        """What each user may be shown, as items and start. Cost: O(L) a set, unless ``only``."""
+        """Return what each user may be shown, as items and start. Cost: O(L) for each set, unless ``only``."""
         if self.only:
             return self.items, self.start
         sets = [np.flatnonzero(~self.excluded(user, present)) for user in range(1 if self.start.size == 2 else users)]
         return np.concatenate(sets), np.append(0, np.cumsum([items.size for items in sets]))
 
     def items_if_limited(self, users: int, catalog: Catalog) -> tuple[Integers | None, Integers | None]:
-        """The same, but (None, None) where that is every item of the catalog: what kernels over all items take."""
+        """Return the same as :meth:`items_of`, or (None, None) if that is every item of the catalog."""
         if self is ALL and len(catalog) == catalog.L:
             return None, None
         return self.items_of(users, catalog.present)
 
 
-#: Nothing is left out.
+#: The choice that leaves nothing out.
 ALL = Choice(np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64), only=False)
 
 
 def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclude: Any = None) -> Choice:
-    """What each user may be shown, from the arguments of recommend; an error if that is fewer than K items.
+    """Return what each user may be shown, from the arguments of recommend; an error if it is fewer than K items.
 
-    candidates, exclude: indices (n,), or a boolean mask (L,), for all users; or for each user a row of a mask
-    (users, L) or of indices (users, n), or a sequence of arrays of indices. Removed items are never shown. Cost: that
-    of sorting them.
+    candidates, exclude: either for all users, as item indices (n,) or a boolean mask (L,); or with one row for each
+    user, as a mask (users, L), indices (users, n) or a sequence of index arrays. Removed items are never shown. Cost:
+    that of sorting the indices.
     """
     if candidates is None and exclude is None:
         if len(catalog) < K:
@@ -99,7 +99,7 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
 
 
 def _sets(name: str, given: Any, users: int, L: int) -> list[NDArray[np.int64]]:
-    """One set of indices for all, or one for each user; each ascending, without repeats."""
+    """Return one set of indices for all users, or one for each; each ascending, without duplicates."""
     if isinstance(given, np.ndarray) and given.ndim == 2 and not isinstance(given, np.ma.MaskedArray):
         rows: list[Any] = list(given)
     elif isinstance(given, list | tuple) and given and all(np.ndim(row) == 1 for row in given):
@@ -114,9 +114,9 @@ def _sets(name: str, given: Any, users: int, L: int) -> list[NDArray[np.int64]]:
 def _set(name: str, given: Any, L: int) -> NDArray[np.int64]:
     try:
         array = np.asarray(given)
-    except ValueError:  # rows and single numbers, mixed
+    except ValueError:  # a mix of rows and single numbers
         array = np.array(given, dtype=object)
-    masked = isinstance(given, np.ma.MaskedArray)  # what is masked would count as if it were not
+    masked = isinstance(given, np.ma.MaskedArray)  # NumPy would ignore the mask
     if array.dtype == np.bool_ and not masked:
         if array.shape != (L,):
             raise ValueError(f"{name}, a mask, must have shape (L,) = ({L},), got {array.shape}")
@@ -129,4 +129,4 @@ def _set(name: str, given: Any, L: int) -> NDArray[np.int64]:
         wrong = array[(array < 0) | (array >= L)][0]
         raise ValueError(f"{name} must hold item indices from 0 to {L - 1}, got {wrong}")
     ordered = np.sort(array.astype(np.int64))
-    return np.asarray(ordered[np.append(True, np.diff(ordered) != 0)])  # np.unique takes many times as long
+    return np.asarray(ordered[np.append(True, np.diff(ordered) != 0)])  # much faster than np.unique

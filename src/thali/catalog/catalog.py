@@ -20,24 +20,24 @@ from thali.tools import checks
 from thali.tools.growing import GrowingArray
 from thali.tools.types import Booleans, Floats, Indices, Integers
 
-# What is computed from the weights or names when it is asked for, and dropped when they change.
+# Properties computed on demand from the weights or names, and dropped when these change.
 CACHED = ("weights", "csr", "dense", "present", "items_digest")
 
 
 class Derived(Protocol):
-    """Something computed from a catalog that is kept up to date as items are added, changed and removed."""
+    """An object computed from a catalog, and updated as items are added, changed and removed."""
 
     def put(self, item: int, topics: Indices, weights: Floats) -> None:
-        """Item has these topics, ascending, and weights from now on. A new item is number L."""
+        """Set the topics, in ascending order, and weights of an item. The index of a new item is L."""
         ...
 
     def remove(self, item: int) -> None:
-        """Item is gone."""
+        """Remove an item."""
         ...
 
     @property
     def worn(self) -> bool:
-        """Whether, after many changes, it is better computed again from scratch."""
+        """Whether so much has changed that it should be computed again from scratch."""
         ...
 
 
@@ -48,16 +48,17 @@ _deriving = Lock()
 class Catalog:
     """L items with weights w̄(e,j) in [0, 1] on d topics, and the coverage c(S) built from them.
 
-    Items can be added, changed and removed (:meth:`put`, :meth:`remove`) in place, but not while another thread chooses
-    from the catalog. An item keeps its index for good: L only grows, and ``len(catalog)`` counts the items present.
+    Items can be added, changed and removed in place (:meth:`put`, :meth:`remove`), but not while another thread chooses
+    from the catalog. An item keeps its index forever: L only grows, and ``len(catalog)`` is the number of items not
+    removed.
 
     Parameters
     ----------
     weights: (L, d), dense or scipy.sparse; d at most 65,535.
-    items, topics: their names, each unique; by default the indices themselves.
+    items, topics: names, each unique; by default the indices themselves.
     coverage: ``"probabilistic"``, ``"max"``, or an object of your own (:mod:`thali.catalog.coverage`).
 
-    Cost: O(nnz + L log L) to build. What the search for lists needs is computed with the first list (docs/engine.md).
+    Cost: O(nnz + L log L) to build. The search index is built with the first list (docs/engine.md).
 
     Examples
     --------
@@ -91,7 +92,7 @@ class Catalog:
         self.kind, self.custom = resolve(coverage, self.d)
         self._removed: set[int] = set()
         self._derived: dict[Callable[[Catalog], Any], Any] = {}
-        #: Grows with every change; whatever was computed from the weights before is of an older version.
+        #: Increases with every change of items or weights.
         self.version = 0
         self._arrays = Items(
             begin=GrowingArray(self.L, np.uint32),
@@ -103,12 +104,12 @@ class Catalog:
         self._arrays.end.view[:] = matrix.indptr[1:]
         self._arrays.topics.view[:] = matrix.indices
         self._arrays.weights.view[:] = matrix.data
-        #: Topics and weights of each item, as the kernels read them.
+        #: The topics and weights of each item, in the form that kernels read.
         self.sparse = Items(*(array.view for array in self._arrays))
 
     @classmethod
     def estimate(cls, interactions: Interactions, coverage: Any = "probabilistic") -> Catalog:
-        """The catalog whose weights are estimated from interactions, each of which counts as an attraction.
+        """Return a catalog with weights estimated from interactions, each of which counts as an attraction.
 
         w̄(i,j) is the share of the users attracted to topic j who are attracted to item i, the paper's estimate for real
         data (Section 7.4). See :func:`thali.datasets.estimation.attractiveness`.
@@ -120,19 +121,19 @@ class Catalog:
         return f"Catalog(L={self.L}, d={self.d}, coverage={self.coverage!r})"
 
     def __len__(self) -> int:
-        """How many items there are: those put less those removed."""
+        """The number of items that were not removed."""
         return self.L - len(self._removed)
 
     @property
     def items(self) -> Sequence[Hashable]:
-        """The names of all items by index (L,); of removed ones too."""
+        """The names of all items by index (L,), including removed ones."""
         return self._items
 
     @cached_property
     def weights(self) -> Any:
-        """w̄ (L, d), read-only: a NumPy array, or a scipy.sparse.csr_array if it was given sparse.
+        """w̄ (L, d), read-only: a NumPy array, or a scipy.sparse.csr_array if the weights were given as sparse.
 
-        Of a removed item, what it was.
+        Removed items keep their weights.
         """
         return self.csr if self._given_sparse else self.dense
 
@@ -156,9 +157,9 @@ class Catalog:
         return array
 
     def derived(self, make: Callable[[Catalog], D]) -> D:
-        """What make(catalog) computes: made when first asked for, then kept up to date with every change.
+        """Return make(catalog), computed on the first call and then updated with every change.
 
-        Used by the search engine for its index. After many changes it is made again when it is next asked for.
+        The search engine uses this for its index. After many changes, the next call computes it again.
         """
         found = self._derived.get(make)
         if found is None:
@@ -170,20 +171,22 @@ class Catalog:
 
     @cached_property
     def present(self) -> Booleans:
-        """Which items are there (L,), read-only."""
+        """Whether each item is in the catalog, not removed (L,), read-only."""
         there = np.ones(self.L, dtype=np.bool_)
         there[list(self._removed)] = False
         there.flags.writeable = False
         return there
 
     def put(self, name: Hashable, weights: Any) -> int:
-        """Add an item, or change the weights (d,) of the item with this name. Returns its index.
+        """Add an item, or change the weights (d,) of the item with this name. Return its index.
 
-        The next list already sees it, and nothing needs to be learned again. A new item's index is L, one more than any
-        before; an item that was removed comes back as a new one. A state that counts by item, such as CascadeKL-UCB's,
-        does not fit the larger catalog and is refused.
-        Cost: O(s) for s topics, and O(n) to find an item among n with the same topics. When the spare capacity is used
-        up, the arrays move to larger ones; after as many changes as half the items, the search's index is built again.
+        The next list already uses it, and nothing needs to be learned again. The index of a new item is L, one more
+        than that of any other. A removed item can only come back as a new one. States that count by item, such as those
+        of CascadeKL-UCB, do not fit the larger catalog and are refused.
+
+        Cost: O(s) for s topics, and O(n) to find a changed item among n with the same topics. When their spare capacity
+        is used up, the arrays are copied to larger ones. When changes exceed about half the number of items, the search
+        index is built again.
         """
         self._items.check(name)
         row = checks.floats("weights of put", weights, (self.d,), "(d,)")
@@ -215,9 +218,9 @@ class Catalog:
         return e
 
     def remove(self, name: Hashable) -> int:
-        """Remove an item: it is no longer chosen. Returns its index, which no other item will get.
+        """Remove an item, so that it is no longer shown. Return its index, which no other item will get.
 
-        What was learned from it stays, and so do its weights, for feedback that arrives late. Cost: O(n) for n items
+        What was learned from it is kept, and so are its weights, for feedback that arrives late. Cost: O(n) for n items
         with the same topics.
         """
         e = self.item(name)
@@ -235,7 +238,7 @@ class Catalog:
         self._derived = {make: derived for make, derived in self._derived.items() if not derived.worn}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what can be computed again, and without views of other parts."""
+        """Return the attributes without those that can be computed again."""
         left_out = (*CACHED, "_derived", "sparse")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
@@ -245,30 +248,30 @@ class Catalog:
         self.sparse = Items(*(array.view for array in self._arrays))
 
     def item(self, name: Hashable) -> int:
-        """The index of the item of this name."""
+        """Return the index of the item with this name; raise ValueError if there is none."""
         return _find("item", name, self._items)
 
     def find(self, name: Hashable) -> int | None:
-        """The index of the item of this name, None if there is none."""
+        """Return the index of the item with this name, or None if there is none."""
         return self._items.find(name)
 
     def topic_index(self, name: Hashable) -> int:
-        """The index of the topic of this name."""
+        """Return the index of the topic with this name; raise ValueError if there is none."""
         assert isinstance(self.topics, Names)
         return _find("topic", name, self.topics)
 
     @cached_property
     def items_digest(self) -> str:
-        """A short digest of the items' names, by which a state recognises the catalog it belongs to."""
+        """A short digest of the names of the items, which ties a state to its catalog."""
         return _digest(self.items)
 
     @cached_property
     def topics_digest(self) -> str:
-        """The same of the topics' names."""
+        """A short digest of the names of the topics, which ties a state to its catalog."""
         return _digest(self.topics)
 
     def gains(self, lists: Any) -> Floats:
-        """Δ(a_k | a_1..a_{k-1}) of every position (users, K, d): what it adds (Section 2.2). Cost: O(K·d) a user."""
+        """Return Δ(a_k | a_1..a_{k-1}) of every position (users, K, d) (Section 2.2). Cost: O(K·d) for each user."""
         lists = checks.item_lists("lists", lists, None, self.L)
         users, K = lists.shape
         out = np.zeros((users, K, self.d))
@@ -283,17 +286,17 @@ class Catalog:
         return out
 
     def item_gains(self, lists: Any) -> Floats:
-        """Δ(a_k | ∅) of every position (users, K, d): what each item would add alone."""
+        """Return Δ(a_k | ∅) of every position (users, K, d): what each item adds to an empty list."""
         lists = checks.item_lists("lists", lists, None, self.L)
         return self.gains(lists.reshape(-1, 1)).reshape(*lists.shape, self.d)
 
     def all_gains(self, chosen: Integers) -> Floats:
-        """Δ(e | chosen) of all items (L, d), by a coverage object of your own: the general, slower way."""
+        """Return Δ(e | chosen) of all items (L, d), for a coverage object of your own."""
         assert self.custom is not None, "compiled coverages are searched by kernels"
         return custom_gains(self.custom, chosen, self.dense[chosen], self.dense)
 
     def check_same(self, other: Catalog, whose: str) -> None:
-        """An error unless other has the same items and topics; the weights may differ (train and test halves)."""
+        """Raise ValueError unless other has the same items and topics. Weights may differ (train and test halves)."""
         for what, mine, theirs in (("items", self.items, other.items), ("topics", self.topics, other.topics)):
             if len(mine) != len(theirs):
                 raise ValueError(
@@ -310,7 +313,7 @@ class Catalog:
 
 
 def _sparse(weights: Any) -> sp.csr_array:
-    """Weights as a canonical float64 CSR copy without stored zeros, or an error."""
+    """Return the weights as a canonical float64 CSR copy without stored zeros, checked."""
     if sp.issparse(weights):
         if weights.ndim != 2:
             raise ValueError(f"weights of Catalog must be 2-D (L, d), got shape {weights.shape}")

@@ -2,7 +2,7 @@
 
 ``"probabilistic"`` is c_j(S) = 1 - Π_{e∈S} (1 - w̄(e,j)), the paper's choice (Section 7.2, "Baselines and Topic
 Coverage"). ``"max"`` is c_j(S) = max_{e∈S} w̄(e,j), its example in Section 3. Both are compiled: kernels keep one float
-for each topic, its *state*, from which the gain follows. Anything else is an object with the one method of
+for each topic, its *state*, from which the gain follows. Any other coverage is an object with the method of
 :class:`Coverage`.
 """
 
@@ -16,7 +16,7 @@ from thali.catalog.items import Items
 from thali.tools.jit import inlined, kernel
 from thali.tools.types import Floats, Integers
 
-# The kinds that kernels know. FIXED stands for features that coverage does not change: Δ(e|∅) = w̄(e,·) at any position.
+# The kinds that kernels support. FIXED stands for features that coverage does not change: Δ(e|∅) = w̄(e,·) everywhere.
 PROBABILISTIC, MAX, FIXED = 0, 1, 2
 KINDS = {"probabilistic": PROBABILISTIC, "max": MAX}
 ROUNDING = 1e-9
@@ -24,13 +24,13 @@ ROUNDING = 1e-9
 
 @inlined
 def empty(kind: int) -> float:
-    """State of a topic that nothing covers: 1 - c_j(∅) = 1 for probabilistic coverage, c_j(∅) = 0 for max."""
+    """Return the state of an uncovered topic: 1 - c_j(∅) = 1 for probabilistic coverage, c_j(∅) = 0 for max."""
     return 1.0 if kind == PROBABILISTIC else 0.0
 
 
 @inlined
 def gain(kind: int, weight: float, state: float) -> float:
-    """Δ_j(e|S) for an item of weight w̄(e,j): w̄·(1 - c_j(S)) for probabilistic coverage, (w̄ - c_j(S))⁺ for max."""
+    """Return Δ_j(e|S), given the weight w̄(e,j): w̄·(1 - c_j(S)) for probabilistic coverage, (w̄ - c_j(S))⁺ for max."""
     if kind == PROBABILISTIC:
         return weight * state
     if kind == MAX:
@@ -40,7 +40,7 @@ def gain(kind: int, weight: float, state: float) -> float:
 
 @inlined
 def cover(kind: int, weight: float, state: float) -> float:
-    """State of the topic once an item of weight w̄(e,j) has joined S: 1 - c_j(S ∪ {e}), or c_j(S ∪ {e}) for max."""
+    """Return the state of a topic once an item of weight w̄(e,j) is added: 1 - c_j(S ∪ {e}), or c_j(S ∪ {e}) for max."""
     if kind == PROBABILISTIC:
         return state * (1.0 - weight)
     if kind == MAX:
@@ -50,7 +50,7 @@ def cover(kind: int, weight: float, state: float) -> float:
 
 @kernel
 def list_gains(kind: int, items: Items, lists: Integers, out: Floats) -> None:
-    """Δ(a_k | a_1..a_{k-1}) of every position, into out (users, K, d). Cost: O(K·s) a user, plus clearing out."""
+    """Write Δ(a_k | a_1..a_{k-1}) of every position to out (users, K, d). Cost: O(K·s) a user, plus clearing out."""
     users, K = lists.shape
     d = out.shape[2]
     state = np.empty(d)
@@ -67,19 +67,19 @@ def list_gains(kind: int, items: Items, lists: Integers, out: Floats) -> None:
 
 @runtime_checkable
 class Coverage(Protocol):
-    """A coverage of your own: any function of a set that is monotone and submodular in each topic.
+    """A coverage of your own: any set function that is monotone and submodular in each topic.
 
-    It may also have ``gains(items, weights, catalog_weights)``, returning Δ(e|S) for all items as (L, d): the same
-    answer as by ``coverage``, in one call instead of L.
+    It may also have a method ``gains(items, weights, catalog_weights)`` that returns Δ(e|S) for all items as (L, d):
+    the same values as from ``coverage``, but in one call instead of L.
     """
 
     def coverage(self, items: Integers, weights: Floats) -> Floats:
-        """c(S) as (d,), in [0, 1], and 0 for the empty set; items (n,) are S, weights (n, d) their rows of w̄."""
+        """Return c(S) as (d,), in [0, 1], 0 for the empty set. items (n,) are S; weights (n, d) their rows of w̄."""
         ...
 
 
 def resolve(coverage: Any, d: int) -> tuple[int, Coverage | None]:
-    """The kind of a compiled coverage and None, or FIXED and the object that computes it."""
+    """Return the kind of a compiled coverage and None, or FIXED and the coverage object."""
     if isinstance(coverage, str) and coverage in KINDS:
         return KINDS[coverage], None
     if not isinstance(coverage, Coverage) or isinstance(coverage, type):
@@ -94,7 +94,7 @@ def resolve(coverage: Any, d: int) -> tuple[int, Coverage | None]:
 
 
 def custom_coverage(coverage: Coverage, items: Integers, weights: Floats) -> Floats:
-    """c(S) by an object, checked."""
+    """Return c(S) as computed by a coverage object, checked."""
     value = np.array(coverage.coverage(items, weights), dtype=np.float64)
     if value.shape != (weights.shape[1],):
         raise ValueError(f"{_name(coverage)} must return shape (d,) = ({weights.shape[1]},), got {value.shape}")
@@ -104,20 +104,20 @@ def custom_coverage(coverage: Coverage, items: Integers, weights: Floats) -> Flo
 
 
 def custom_gain(coverage: Coverage, items: Integers, weights: Floats, before: Floats) -> tuple[Floats, Floats]:
-    """Δ of the last of items over the others, whose coverage is before; and the coverage of all."""
+    """Return Δ of the last item given the others, whose coverage is ``before``; and the coverage of all."""
     after = custom_coverage(coverage, items, weights)
     return _monotone(coverage, after - before), after
 
 
 def custom_gains(coverage: Coverage, items: Integers, weights: Floats, catalog_weights: Floats) -> Floats:
-    """Δ(e|S) of all items (L, d), for S = items with rows weights. Cost: L calls, or one of the object's ``gains``."""
+    """Return Δ(e|S) of all items (L, d), for S = items with these weights. Cost: L calls, or one of ``gains``."""
     if hasattr(coverage, "gains"):
         gains = np.asarray(coverage.gains(items, weights, catalog_weights), dtype=np.float64)
         if gains.shape != catalog_weights.shape:
             raise ValueError(f"gains of {_name(coverage)} must have shape {catalog_weights.shape}, got {gains.shape}")
         return _monotone(coverage, gains)
     before = custom_coverage(coverage, items, weights)
-    gains = np.zeros_like(catalog_weights)  # an item that is in S already adds nothing
+    gains = np.zeros_like(catalog_weights)  # an item already in S adds nothing
     for e in np.setdiff1d(np.arange(len(catalog_weights)), items):
         joined, row = np.append(items, e), catalog_weights[e]
         gains[e] = custom_gain(coverage, joined, np.vstack([weights, row]), before)[0]
@@ -125,7 +125,7 @@ def custom_gains(coverage: Coverage, items: Integers, weights: Floats, catalog_w
 
 
 def _monotone(coverage: Coverage, gains: Floats) -> Floats:
-    """Gains, with rounding below 0 taken off; an error where the function falls."""
+    """Return gains, with rounding below 0 removed; raise ValueError if the coverage is not monotone."""
     if not (gains >= -ROUNDING).all():
         raise ValueError(f"{_name(coverage)} must be monotone (no gain below 0), got a gain of {np.nanmin(gains)}")
     return np.maximum(gains, 0.0)

@@ -1,4 +1,4 @@
-"""A catalog as one Parquet file: what a service starts from, and what other tools can write."""
+"""A catalog as one Parquet file, from which a service starts and which other tools can write."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from thali.tools.types import Integers
 if TYPE_CHECKING:
     import polars as pl
 
-# Of the file's key-value metadata, where the order of topics and the coverage are, as JSON.
+# The key in the file's metadata that holds the order of topics and the coverage, as JSON.
 KEY = "thali"
 FORMAT = "thali-catalog-1"
 COLUMNS = ("item", "topics", "weights")
 
 
 def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
-    """Write the items that are there, their topics and weights, into one Parquet file, whole or not at all.
+    """Write a catalog to one Parquet file, atomically. Removed items are left out, so later items get lower indices.
 
-    One row an item, in the order of their indices: ``item`` (text), ``topics`` (a list of text), ``weights`` (a list of
-    numbers). All topics, in order, and the coverage are in the file's metadata. Items that were removed are left out,
-    so those after them get lower indices in the file. Names become text, 5 becomes "5"; two names that read the same
-    are refused, as is a coverage of your own.
+    The file has one row for each item, in the order of their indices: ``item`` (text), ``topics`` (a list of text) and
+    ``weights`` (a list of numbers). Its metadata hold all topics, in order, and the coverage. Names become text (5
+    becomes "5"). Two names that become the same text are an error, and so is a coverage object of your own.
 
     Cost: O(nnz + L), about 2 s for a million items with 3 topics each.
     """
@@ -69,19 +68,20 @@ def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
         .with_columns(pl.col("topics").fill_null([]), pl.col("weights").fill_null([]))
     )
     about = {"format": FORMAT, "topics": topics, "coverage": catalog.coverage}
-    written = BytesIO()  # so that a full disk is the system's error, not one of polars
+    written = BytesIO()  # so that a full disk raises OSError, not an error of polars
     frame.select(COLUMNS).write_parquet(written, metadata={KEY: json.dumps(about)})
     with atomic_file(path) as file:
         file.write(written.getbuffer())
 
 
 def load_catalog(path: str | os.PathLike[str]) -> Catalog:
-    """The catalog in a file of :func:`save_catalog`, weights equal to the last bit; or of any tool that writes this.
+    """Load a catalog from a file written by :func:`save_catalog`, weights equal to the last bit, or by another tool.
 
-    A file needs the columns ``item``, ``topics`` and ``weights`` (see :func:`save_catalog`); without our metadata its
-    topics are in ascending order of name and coverage is probabilistic. Names of items and topics are text of 1 to 256
-    characters, items as numbers become text. A row with something missing, lists of different lengths, a topic twice, a
-    weight outside [0, 1], or an item that was in a row before, is an error that names the file and the row, from 1.
+    The file needs the columns ``item``, ``topics`` and ``weights`` (see :func:`save_catalog`). Without our metadata,
+    topics are sorted by name and the coverage is probabilistic. Names of items and topics are text of 1 to 256
+    characters; item numbers become text. It is an error if a row has missing values, lists of different lengths, a
+    duplicate topic, a weight outside [0, 1], or an item that an earlier row has. The message names the file and the
+    row, counted from 1.
 
     Cost: O(nnz log nnz + L), about 2 s for a million items with 3 topics each.
     """
@@ -94,7 +94,7 @@ def load_catalog(path: str | os.PathLike[str]) -> Catalog:
     _check_names(target, items)
     sizes = _sizes(target, frame)
     rows = np.repeat(np.arange(len(items)), sizes)
-    full = frame.filter(sizes > 0)  # of an empty list, polars before 2 makes a null
+    full = frame.filter(sizes > 0)  # polars before 2 turns an empty list into a null
     weights = _weights(target, full["weights"].explode(), rows)
     topics, coverage, codes = _topics(target, full["topics"].explode(), rows)
     indptr = np.append(0, np.cumsum(sizes))
@@ -105,13 +105,13 @@ def load_catalog(path: str | os.PathLike[str]) -> Catalog:
 
 
 def catalog_digest(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file's bytes, as 64 hexadecimal digits: which catalog this is."""
+    """Return the SHA-256 of a catalog file, as 64 hexadecimal digits, which identifies the catalog."""
     with open(path, "rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
 def _texts(what: str, names: Iterable[Hashable]) -> list[str]:
-    """Names as text, each still its own."""
+    """Return names as text; raise ValueError if two become the same."""
     texts: dict[str, Hashable] = {}
     for name in names:
         text = checks.text_name(f"{what} to save", str(name) if isinstance(name, Real) else name)
@@ -122,7 +122,7 @@ def _texts(what: str, names: Iterable[Hashable]) -> list[str]:
 
 
 def _typed(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns as text, lists of text and lists of float64; other kinds are refused."""
+    """Return the columns as text, lists of text and lists of float64; raise ValueError for other types."""
     pl = polars()
     text = (pl.String, pl.Categorical, pl.Enum)
     item = frame["item"].dtype
@@ -131,7 +131,7 @@ def _typed(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
     for name, what in (("topics", "text"), ("weights", "numbers")):
         kind = frame[name].dtype
         inner = getattr(kind, "inner", None) if kind in (pl.List, pl.Array) else None
-        # Where all lists are empty, a writer may not know what of.
+        # If all lists are empty, a writer may not know their type.
         if inner is None or not (
             inner == pl.Null or (inner in text if name == "topics" else inner.is_integer() or inner.is_float())
         ):
@@ -144,7 +144,7 @@ def _typed(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check_names(path: Path, items: list[Any]) -> None:
-    """An error unless each item has a name of its own."""
+    """Raise ValueError unless every item has a valid, unique name."""
     seen: set[str] = set()
     for row, name in enumerate(items, start=1):
         try:
@@ -156,7 +156,7 @@ def _check_names(path: Path, items: list[Any]) -> None:
 
 
 def _sizes(path: Path, frame: pl.DataFrame) -> Integers:
-    """How many topics each item has."""
+    """Return the number of topics of each item."""
     pl = polars()
     lengths = frame.select(pl.col("topics", "weights").list.len())
     bad = lengths["topics"].ne_missing(lengths["weights"]) | lengths["topics"].is_null()
@@ -170,8 +170,8 @@ def _sizes(path: Path, frame: pl.DataFrame) -> Integers:
 
 
 def _weights(path: Path, column: pl.Series, rows: Integers) -> Any:
-    """The weights of all rows, each from 0 to 1."""
-    weights = column.to_numpy()  # a null reads as NaN
+    """Return the weights of all rows, checked to be from 0 to 1."""
+    weights = column.to_numpy()  # a null becomes NaN
     bad = np.flatnonzero(~((weights >= 0.0) & (weights <= 1.0)))
     if bad.size:
         got = column[int(bad[0])]
@@ -180,7 +180,7 @@ def _weights(path: Path, column: pl.Series, rows: Integers) -> Any:
 
 
 def _topics(path: Path, column: pl.Series, rows: Integers) -> tuple[list[str], str, Integers]:
-    """The names of all topics, the coverage, and the topic of each entry."""
+    """Return the names of all topics, the coverage, and the topic of each entry."""
     if column.null_count():
         row = int(rows[column.is_null().arg_true()[0]])
         raise ValueError(f"{path}, row {row + 1}: a topic must not be empty, got None")
@@ -208,7 +208,7 @@ def _topics(path: Path, column: pl.Series, rows: Integers) -> tuple[list[str], s
 
 
 def _about(path: Path) -> tuple[list[str], str] | None:
-    """The topics in order and the coverage, from the file's metadata; None where another tool wrote it."""
+    """Return the topics in order and the coverage, from the file's metadata; None if another tool wrote the file."""
     try:
         found = polars().read_parquet_metadata(path).get(KEY)
     except unreadable() as error:

@@ -8,7 +8,7 @@ from thali.tools.jit import inlined
 
 
 class Items(NamedTuple):
-    """The topics of item e, ascending, and its weights w̄(e,j): topics[begin[e]:end[e]], weights[begin[e]:end[e]].
+    """Item e has the topics topics[begin[e]:end[e]], ascending, with weights w̄(e,j) weights[begin[e]:end[e]].
 
     begin, end and topics are unsigned 32-bit integers, weights are floats.
     """
@@ -21,5 +21,5 @@ class Items(NamedTuple):
 
 @inlined
 def size_of(items: Items, e: int) -> Any:
-    """How many topics item e has."""
+    """Return the number of topics of item e."""
     return np.int64(items.end[e]) - np.int64(items.begin[e])

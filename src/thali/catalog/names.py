@@ -1,4 +1,4 @@
-"""Names by index, and back."""
+"""The names of items or topics, by index, and the index of each name."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from thali.tools import checks
 
 
 class Names(Sequence[Hashable]):
-    """Names in the order of their indices: given ones, or the indices themselves, to which others can be added.
+    """Names in the order of their indices. By default the indices themselves are the names. More can be added.
 
-    A name that was dropped keeps its index, but is not found there any more. Cost: O(1) to find, add or drop one; the
-    indices themselves take no memory.
+    A dropped name keeps its index, but can no longer be found. Cost: O(1) to find, add or drop a name; default names
+    take no memory.
     """
 
     def __init__(self, what: str, names: Iterable[Hashable] | None, size: int) -> None:
         self._own = size if names is None else 0
         self._added: list[Hashable] = [] if names is None else checks.sequence(f"{what} of Catalog", names)
         self._index: dict[Hashable, int] = {}
-        self._dropped: set[Hashable] = set()  # of the indices themselves
+        self._dropped: set[Hashable] = set()  # of the default names
         self._what = what
         for e, name in enumerate(self._added):
             self.check(name)
@@ -33,12 +33,12 @@ class Names(Sequence[Hashable]):
             raise ValueError(f"{what} of Catalog must be unique, got {twice!r} twice")
 
     def check(self, name: Any) -> None:
-        """An error unless it can be a name."""
+        """Raise TypeError unless this can be a name."""
         if not isinstance(name, Hashable) or name != name:
             raise TypeError(f"{self._what} of Catalog must be names (hashable, equal to themselves), got {name!r}")
 
     def find(self, name: Any) -> int | None:
-        """The index of a name, if it is there."""
+        """Return the index of a name, or None if there is no such name."""
         try:
             found = self._index.get(name)
         except TypeError:
@@ -48,13 +48,13 @@ class Names(Sequence[Hashable]):
         return found
 
     def add(self, name: Hashable) -> int:
-        """Give a name the next index."""
+        """Add a name with the next index, and return that."""
         self._index[name] = len(self)
         self._added.append(name)
         return len(self) - 1
 
     def drop(self, name: Hashable) -> None:
-        """Forget that a name is there."""
+        """Drop a name, so that it is no longer found."""
         if self._index.pop(name, None) is None:
             self._dropped.add(name)
 
@@ -82,7 +82,7 @@ class Names(Sequence[Hashable]):
             return self._added == other._added
         return isinstance(other, Sequence) and len(self) == len(other) and all(map(_same, self, other))
 
-    __hash__ = None  # type: ignore[assignment]  # it can change; this is how Python says so
+    __hash__ = None  # type: ignore[assignment]  # mutable, so not hashable
 
     def __repr__(self) -> str:
         return repr(list(self)) if len(self) <= 20 else f"[{self[0]!r}, {self[1]!r}, ..., {self[-1]!r}]"

@@ -1,8 +1,9 @@
-"""Diversifiers: ways to build a list from relevance and similarity, for known or learned relevance.
+"""Diversifiers: build a list from the relevance of items and their similarity to one another.
 
-They are builders (:class:`thali.lists.Builder`): ``thali.CascadeLinUCB(catalog, K, build=MMR())`` diversifies what is
-learned, ``thali.Oracle(catalog, K, theta=theta, build=MMR())`` what is known. The relevance of an item is its index
-alone, x·θ̄ + α·sqrt(xᵀM⁻¹x) with x = Δ(e|∅); the similarity of two is the cosine of their weights w̄.
+They are builders (:class:`thali.lists.Builder`): ``thali.CascadeLinUCB(catalog, K, build=MMR())`` diversifies with
+learned relevance, ``thali.Oracle(catalog, K, theta=theta, build=MMR())`` with known relevance. The relevance of an item
+is its index on an empty list, x·θ̄ + α·sqrt(xᵀM⁻¹x) with x = Δ(e|∅). The similarity of two items is the cosine of their
+weights w̄.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from thali.tools import checks
 from thali.tools.jit import inlined, kernel
 from thali.tools.types import Booleans, Floats, Integers
 
-# DivRank's walk has settled when nothing moves by more than this.
+# DivRank's walk has converged when no entry changes by more than this.
 TOLERANCE = 1e-9
 
 
 def relevance(catalog: Catalog, estimate: Floats, inverse: Floats, alpha: float, cap: float = inf) -> Floats:
-    """The index of every item alone (L,), at most cap, for one user. Cost: O(L·s²)."""
+    """Return the index of every item on an empty list (L,), at most cap, for one user. Cost: O(L·s²)."""
     out = np.empty(catalog.L)
     if catalog.custom is None:
         relevances(catalog.sparse, estimate, inverse, alpha, out)
@@ -37,11 +38,14 @@ def relevance(catalog: Catalog, estimate: Floats, inverse: Floats, alpha: float,
 
 
 class Diversifier(ABC):
-    """A builder that goes by the relevance of items and by how they resemble one another."""
+    """A builder that trades off the relevance of items against their similarity."""
 
     @abstractmethod
     def fill(self, catalog: Catalog, worth: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
-        """One user's list into out (K,). worth: the relevance of every item; norm: ‖w̄‖₂; excluded: not to be shown."""
+        """Write one user's list to out (K,).
+
+        worth, norm, excluded (L,): the relevance and ‖w̄‖₂ of every item, and whether it must not be shown.
+        """
 
     def __call__(
         self,
@@ -55,7 +59,7 @@ class Diversifier(ABC):
         cap: float = inf,
         choice: Choice = ALL,
     ) -> Integers:
-        """Lists (users, K), as :class:`thali.lists.Builder` has it."""
+        """Return lists (users, K), as described in :class:`thali.lists.Builder`."""
         out, norm = np.empty((len(estimate), K), dtype=np.int64), np.empty(catalog.L)
         norms(catalog.sparse, norm)
         for user in range(len(estimate)):
@@ -65,13 +69,13 @@ class Diversifier(ABC):
 
 
 class MMR(Diversifier):
-    """Maximal marginal relevance (Carbonell and Goldstein 1998): relevant, and unlike what is in the list already.
+    """Maximal marginal relevance (Carbonell and Goldstein 1998): relevant items unlike those already listed.
 
-    Position by position the item of largest λ·rel(e) - (1-λ)·max_{s∈S} sim(e, s). Its paper leaves the scales of the
-    two open: relevance is divided by its largest absolute value among the items to choose from. λ = 1 is plain
-    relevance.
+    Each position gets the item with the largest λ·rel(e) - (1-λ)·max_{s∈S} sim(e, s). The original paper leaves the
+    scales of the two terms open. Here relevance is divided by its largest absolute value among the items to choose
+    from. λ = 1 ranks by relevance alone.
 
-    trade_off: λ in [0, 1]; 0.5 by default. Cost: O(K·L) a list, at worst O(K·L·s).
+    trade_off: λ in [0, 1]; 0.5 by default. Cost for each list: O(K·L), at worst O(K·L·s).
 
     Examples
     --------
@@ -89,12 +93,16 @@ class MMR(Diversifier):
         self.trade_off = checks.number("trade_off of MMR", trade_off, low=0.0, high=1.0)
 
     def fill(self, catalog: Catalog, worth: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
-        """By the kernel below."""
+        """Write one user's list to out (K,)."""
         mmr(catalog.sparse, catalog.d, norm, worth, excluded, self.trade_off, out)
 
 
 def divrank_prior(worth: Floats) -> Floats:
-    """Where DivRank's walk begins: relevance (m,) where positive, hardly anything elsewhere, tilted; it sums to 1."""
+    """Return the distribution (m,) from which DivRank's walk starts, given the relevance worth (m,).
+
+    It is proportional to relevance where that is positive, almost 0 elsewhere, and uniform if no relevance is positive;
+    then tilted by up to 1% in favour of lower items. It sums to 1.
+    """
     prior = np.maximum(worth, 0.0)
     prior = prior + 1e-9 * prior.max() if prior.max() > 0.0 else np.ones(worth.size)
     prior = prior * np.linspace(1.01, 1.0, worth.size)
@@ -102,19 +110,20 @@ def divrank_prior(worth: Floats) -> Floats:
 
 
 class DivRank(Diversifier):
-    """DivRank (Mei et al. 2010): where a walk over similar items ends up that favours what it has visited before.
+    """DivRank (Mei et al. 2010): ranks items by a random walk over similar items that prefers items it visited before.
 
-    Items are ranked by the distribution of a vertex-reinforced random walk: rich nodes take from those like them, so
-    that the top holds one of a kind. The walk starts from the prior and jumps back to it, which is the relevance where
-    that is positive, even where none is. The pointwise form of its paper, in which visits are taken to be in proportion
-    to the distribution.
+    Items are ranked by the distribution of this vertex-reinforced random walk. Items with many visits draw visits away
+    from similar ones, so that the top holds one of each kind. The walk starts from a prior and jumps back to it. The
+    prior is the relevance where that is positive, or uniform if no relevance is. This is the pointwise form of the
+    paper, which takes the number of visits to be proportional to the current distribution.
 
-    Departs from its paper: the graph is that of the ``pool`` most relevant items, as is usual for a second stage, with
-    cosines as weights. The walk, which settles slowly, is stopped after ``rounds`` steps. As nothing would ever tell
-    twins apart, the prior is tilted by up to 1% in favour of lower items.
+    Departs from its paper: the graph holds only the ``pool`` most relevant items, as is usual for a second stage, with
+    cosines as weights. The walk converges slowly, so it stops after at most ``rounds`` steps. Items with equal weights
+    could not be distinguished, so the prior is tilted by up to 1% in favour of lower items.
 
-    damping: λ from 0 to 0.99, 0.9 as there. link: the share of a step that leaves an item (α there), from 0 to 0.99,
-    0.25 as there. pool: K are taken if it is less. rounds: at most. Cost: O(L·s² + rounds·pool·s) a list.
+    damping: λ from 0 to 0.99; 0.9 as in the paper. link: the share of a step that leaves an item (α in the paper), from
+    0 to 0.99; 0.25 as in the paper. pool: the number of items in the graph, at least K. rounds: the largest number of
+    steps. Cost for each list: O(L·s² + rounds·pool·s).
     """
 
     def __init__(self, damping: float = 0.9, link: float = 0.25, pool: int = 50, rounds: int = 200) -> None:
@@ -124,7 +133,7 @@ class DivRank(Diversifier):
         self.rounds = checks.integer("rounds of DivRank", rounds, low=1)
 
     def fill(self, catalog: Catalog, worth: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
-        """The walk among the most relevant."""
+        """Write one user's list to out (K,)."""
         size = min(max(out.size, self.pool), int(excluded.size - excluded.sum()))
         pool, rank = np.empty((1, size), dtype=np.int64), np.empty(size)
         top_lists(np.where(excluded, -inf, worth)[None], pool)
@@ -136,7 +145,7 @@ class DivRank(Diversifier):
 
 @kernel
 def relevances(items: Items, estimate: Floats, inverse: Floats, alpha: float, out: Floats) -> None:
-    """The index of every item alone, x = Δ(e|∅) = w̄_e, for one user; into out (L,). O(s²) an item."""
+    """Write the index of every item on an empty list, x = Δ(e|∅) = w̄_e, for one user to out (L,). O(s²) an item."""
     x, wide = np.empty(estimate.size), alpha != 0.0
     for e in range(out.size):
         lo, hi = items.begin[e], items.end[e]
@@ -146,7 +155,7 @@ def relevances(items: Items, estimate: Floats, inverse: Floats, alpha: float, ou
 
 @kernel
 def norms(items: Items, out: Floats) -> None:
-    """‖w̄_e‖₂ of every item, into out (L,); one too small for a cosine counts as 0, as if it had no topics."""
+    """Write ‖w̄_e‖₂ of every item to out (L,). A norm too small to compute a cosine counts as 0, as without topics."""
     for e in range(out.size):
         total = 0.0
         for a in range(items.begin[e], items.end[e]):
@@ -156,18 +165,18 @@ def norms(items: Items, out: Floats) -> None:
 
 @kernel
 def mmr(items: Items, d: int, norm: Floats, worth: Floats, excluded: Booleans, trade_off: float, out: Integers) -> None:
-    """Position by position the item of largest λ·rel(e) - (1-λ)·m·max_{s in the list} cos(w̄_e, w̄_s); into out (K,).
+    """Write to out (K,), at each position, the item with the largest λ·rel(e) - (1-λ)·m·max_{s in list} cos(w̄_e, w̄_s).
 
-    worth (L,) is rel, m the largest |rel| among the items to choose from (1 if all are 0), so that both terms have one
-    scale; λ = trade_off. An item without topics is like no other. excluded (L,) are not to be shown. Ties go to the
-    lowest item.
+    worth (L,) is rel. m is the largest |rel| among the items to choose from (1 if all are 0), so that both terms have
+    the same scale. λ = trade_off. An item without topics is similar to no other. Items in excluded (L,) are not shown.
+    Ties go to the lowest item.
 
-    A score only falls as the list grows, so that an item is compared with the rest of the list only as long as it could
+    A score only falls as the list grows, so an item is compared with further items of the list only while it could
     still win. Cost: O(K·L), at worst O(K·L·s).
     """
     L, K = worth.size, out.size
     listed = np.zeros((K, d))
-    score, seen = np.empty(L), np.zeros(L, dtype=np.int64)  # the score against the first ``seen`` items of the list
+    score, seen = np.empty(L), np.zeros(L, dtype=np.int64)  # the score given the first ``seen`` items of the list
     closest = np.zeros(L)
     scale = 0.0
     for e in range(L):
@@ -207,12 +216,12 @@ def divrank(
     tolerance: float,
     out: Floats,
 ) -> None:
-    """The stationary distribution of a walk that favours what it has visited, over m chosen items; into out (m,).
+    """Write the stationary distribution of DivRank's walk over the m chosen items to out (m,).
 
     From u the walk goes to v with probability (1-λ)·prior_v + λ·p0(u,v)·N_v/D_u, D_u = Σ_v p0(u,v)·N_v, where p0(u,v) =
-    link·cos(u,v)/deg(u) for v ≠ u and p0(u,u) = 1 - link (1 where u is like no other), λ = damping, and N_v, the visits
-    of v, are taken to be in proportion to the current distribution. Repeated until no entry moves by more than
-    tolerance, at most rounds times. As cosines are products of vectors of length 1, sums over all pairs are sums over
+    link·cos(u,v)/deg(u) for v ≠ u and p0(u,u) = 1 - link (1 if u is similar to no other), λ = damping, and N_v, the
+    visits of v, are taken to be proportional to the current distribution. Repeats until no entry changes by more than
+    tolerance, at most rounds times. Cosines are inner products of unit vectors, so sums over all pairs become sums over
     topics: a round costs O(m·s), not O(m²).
     """
     m, size = chosen.size, 0
@@ -226,34 +235,34 @@ def divrank(
         topic[at : at + count] = items.topics[lo : lo + count]
         unit[at : at + count] = items.weights[lo : lo + count]
         unit[at : at + count] *= 1.0 / norm[chosen[u]] if norm[chosen[u]] > 0.0 else 0.0
-    go, stay, share, now = np.zeros(m), np.ones(m), np.ones(m), prior.copy()
+    leave, stay, share, current = np.zeros(m), np.ones(m), np.ones(m), prior.copy()
     sums, flow = np.empty(d), np.empty(m)
     gather(start, topic, unit, share, sums)
     for u in range(m):
         degree = along(start, topic, unit, u, sums) - 1.0
         if degree > 1e-9:
-            go[u], stay[u] = link / degree, 1.0 - link
+            leave[u], stay[u] = link / degree, 1.0 - link
     for _ in range(rounds):
-        gather(start, topic, unit, now, sums)
+        gather(start, topic, unit, current, sums)
         for u in range(m):
-            near = max(0.0, along(start, topic, unit, u, sums) - now[u])
-            reach = go[u] * near + stay[u] * now[u]
-            flow[u] = now[u] / reach if reach > 0.0 else 0.0
-            share[u] = flow[u] * go[u]
+            neighbours = max(0.0, along(start, topic, unit, u, sums) - current[u])
+            reach = leave[u] * neighbours + stay[u] * current[u]
+            flow[u] = current[u] / reach if reach > 0.0 else 0.0
+            share[u] = flow[u] * leave[u]
         gather(start, topic, unit, share, sums)
         moved = 0.0
         for v in range(m):
-            come = max(0.0, along(start, topic, unit, v, sums) - share[v]) + flow[v] * stay[v]
-            out[v] = (1.0 - damping) * prior[v] + damping * now[v] * come
-            moved = max(moved, abs(out[v] - now[v]))
-        now[:] = out
+            arriving = max(0.0, along(start, topic, unit, v, sums) - share[v]) + flow[v] * stay[v]
+            out[v] = (1.0 - damping) * prior[v] + damping * current[v] * arriving
+            moved = max(moved, abs(out[v] - current[v]))
+        current[:] = out
         if moved <= tolerance:
             break
 
 
 @inlined
 def gather(start: Integers, topic: Integers, unit: Floats, share: Floats, out: Floats) -> None:
-    """Σ_v share_v·v over unit vectors v, into out (d,)."""
+    """Write Σ_v share_v·v over all unit vectors v to out (d,)."""
     for j in range(out.size):
         out[j] = 0.0
     for v in range(share.size):
@@ -263,7 +272,7 @@ def gather(start: Integers, topic: Integers, unit: Floats, share: Floats, out: F
 
 @inlined
 def along(start: Integers, topic: Integers, unit: Floats, u: int, vector: Floats) -> float:
-    """⟨u, vector⟩ for unit vector number u."""
+    """Return ⟨u, vector⟩ for unit vector number u."""
     total = 0.0
     for a in range(start[u], start[u + 1]):
         total += unit[a] * vector[topic[a]]

@@ -1,7 +1,7 @@
-"""How diverse a list is: four measures, each (lists,) for lists (lists, K) on a catalog.
+"""Four measures of how diverse a list is. Each returns (lists,) for lists (lists, K) on a catalog.
 
-An item belongs to topic j where w̄(e,j) > 0. All take O(K·d) or O(K²·d) a list in NumPy: they are for the recorded
-points of a run, not for every step.
+An item e belongs to topic j if w̄(e,j) > 0. All take O(K·d) or O(K²·d) for each list, in NumPy: use them for the
+recorded points of a run, not for every step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from thali.tools.types import Floats
 
 
 def topic_coverage(catalog: Catalog, lists: Any) -> Floats:
-    """The mean over topics of c_j(A), the coverage of the catalog: 1 if every topic is covered for sure.
+    """Return the mean over topics of the coverage c_j(A): 1 if every topic is fully covered.
 
     Examples
     --------
@@ -30,10 +30,11 @@ def topic_coverage(catalog: Catalog, lists: Any) -> Floats:
 
 
 def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
-    """The mean over pairs of items of 1 - the cosine of their sets of topics (Smyth and McClave 2001; Ziegler 2005).
+    """Return the mean of (1 - cosine of the two sets of topics) over all pairs of items.
 
-    0 if all items have the same topics, 1 if no two share any (and for a list of one). A pair with an item of no topics
-    counts 0: what belongs nowhere makes no list more diverse.
+    0 if all items have the same topics; 1 if no two items share a topic, and for a list of one item. A pair in which an
+    item has no topics counts as 0, because such an item does not make a list more diverse (Smyth and McClave 2001;
+    Ziegler 2005).
 
     >>> import thali
     >>> catalog = thali.Catalog([[0.5, 0.0], [0.3, 0.0], [0.0, 0.5]])
@@ -52,9 +53,10 @@ def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
 
 
 def topic_entropy(catalog: Catalog, lists: Any) -> Floats:
-    """The entropy of the list's topics over log d: 1 if all topics are there alike, 0 if only one (or none).
+    """Return the entropy of the list's topics, divided by log d: 1 if all topics are equally frequent, 0 if there is
+    only one topic or none.
 
-    Each item gives one vote, divided evenly among its topics.
+    Each item has one vote, divided evenly among its topics.
 
     >>> import thali
     >>> catalog = thali.Catalog([[0.5, 0.0], [0.3, 0.0], [0.0, 0.5]])
@@ -71,10 +73,12 @@ def topic_entropy(catalog: Catalog, lists: Any) -> Floats:
 
 
 def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
-    """Intent-aware expected reciprocal rank (Chapelle et al. 2011): Σ_j θ_j Σ_k (1/k)·w̄(a_k,j)·Π_{i<k}(1 - w̄(a_i,j)).
+    """Return the intent-aware expected reciprocal rank (Chapelle et al. 2011).
 
-    θ (lists, d) are the probabilities of intents and w̄ those that an item satisfies one: high where every topic a
-    person wants is served near the top.
+    Σ_j θ_j Σ_k (1/k)·w̄(a_k,j)·Π_{i<k}(1 - w̄(a_i,j)).
+
+    θ (lists, d) are the probabilities of intents, and w̄ the probabilities that an item satisfies one. The value is high
+    if every topic that a person wants is served near the top.
 
     >>> import thali
     >>> catalog = thali.Catalog([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5]])
@@ -92,11 +96,11 @@ def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
 
 
 def _share(values: Floats) -> Floats:
-    """Numbers that are from 0 to 1 but for rounding."""
+    """Clip values that leave [0, 1] only by rounding."""
     return np.clip(values, 0.0, 1.0) + 0.0  # no negative zeros
 
 
 def _members(catalog: Catalog, lists: Any) -> Floats:
-    """Whether each item shown belongs to each topic (lists, K, d), as numbers."""
+    """Return whether each listed item belongs to each topic, as 0.0 or 1.0 (lists, K, d)."""
     lists = checks.item_lists("lists", lists, None, catalog.L)
     return np.asarray((catalog.csr[lists.ravel()].toarray() > 0.0).reshape(*lists.shape, catalog.d), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Why each item of a list is there: the two parts of its index, and what it adds in each of its topics."""
+"""Why each item is in a list: the two parts of its index, and what it adds in each of its topics."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from thali.tools.types import Floats, Integers
 
 
 class Explanation(NamedTuple):
-    """The parts of the indices of a list of K items, and the gains that they are made of."""
+    """The two parts of the index of each of K items, and the gains from which they are computed."""
 
     belief: Floats
     """(K,): xᵀθ̄."""
     exploration: Floats
     """(K,): α·sqrt(xᵀM⁻¹x)."""
     sizes: Integers
-    """(K,): how many topics each item has."""
+    """(K,): the number of topics of each item."""
     topics: Integers
-    """(n,): which they are, item after item."""
+    """(n,): the topics of each item, item after item."""
     gains: Floats
-    """(n,): its gain in each of them, x."""
+    """(n,): the gains x in these topics."""
 
 
 def explain(
     catalog: Catalog, chosen: Integers, estimate: Floats, inverse: Floats, alpha: float, *, features: str = "gains"
 ) -> Explanation:
-    """The explanation of a list chosen (K,) for one user, with estimate θ̄ (d,) and inverse M⁻¹ (d, d).
+    """Explain the list chosen (K,) for one user, with estimate θ̄ (d,) and inverse M⁻¹ (d, d).
 
-    belief + exploration is the index that was compared, except for the rounding of one sum. Cost: O(K·s²).
+    belief + exploration is the index by which items were compared, up to the rounding of one sum. Cost: O(K·s²).
     """
     if catalog.custom is None:
         kind = catalog.kind if features == "gains" else FIXED
@@ -49,7 +49,7 @@ def explain(
 
 @kernel
 def parts(kind: int, items: Items, chosen: Integers, estimate: Floats, inverse: Floats, alpha: float) -> Any:
-    """The fields of an :class:`Explanation` of a list chosen (K,)."""
+    """Return the fields of an :class:`Explanation` of the list chosen (K,)."""
     K = chosen.size
     belief, exploration, sizes = np.empty(K), np.empty(K), np.empty(K, dtype=np.int64)
     n = 0
@@ -75,10 +75,10 @@ def parts(kind: int, items: Items, chosen: Integers, estimate: Floats, inverse: 
 
 @kernel
 def distance(sizes: Integers, topics: Integers) -> float:
-    """The mean over pairs of items of 1 - the cosine of their sets of topics, from an explanation. Cost: O(K²·s).
+    """Return the mean of (1 - cosine of the two sets of topics) over all pairs of items, from an explanation.
 
-    The same as :func:`thali.lists.diversity.intra_list_distance`: a pair with an item of no topics counts 0; a list of
-    one item counts 1.
+    The same as :func:`thali.lists.diversity.intra_list_distance`: a pair in which an item has no topics counts as 0,
+    and a list of one item as 1. Cost: O(K²·s).
     """
     K = sizes.size
     if K == 1:
@@ -92,7 +92,7 @@ def distance(sizes: Integers, topics: Integers) -> float:
             if sizes[k] == 0 or sizes[i] == 0:
                 continue
             common, a, b = 0, start[k], start[i]
-            while a < start[k + 1] and b < start[i + 1]:  # both ascend
+            while a < start[k + 1] and b < start[i + 1]:  # both are in ascending order
                 if topics[a] == topics[b]:
                     common += 1
                     a += 1

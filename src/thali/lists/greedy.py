@@ -1,4 +1,4 @@
-"""Greedy lists: by the search engine where the coverage is compiled, else by the plain loop."""
+"""Greedy lists: by the search engine if the coverage is compiled, otherwise by the plain loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thali.tools.types import Floats, Integers
 
 
 class Builder(Protocol):
-    """Builds lists from what is believed about each user; the paper's bound holds for any γ-approximation."""
+    """Builds lists from the beliefs about each user. The paper's regret bound holds for any γ-approximation."""
 
     def __call__(
         self,
@@ -29,10 +29,10 @@ class Builder(Protocol):
         cap: float,
         choice: Choice = ALL,
     ) -> Integers:
-        """Lists (users, K) for estimate (users, d), inverse (users, d, d), or (1, d, d) for all, and alpha (users,).
+        """Return lists (users, K) for estimate (users, d), inverse (users, d, d) or (1, d, d), and alpha (users,).
 
-        choice, what each user may be shown, is given only where something is left out. inverse is that of an M of at
-        least the identity, with a condition number up to 1e14 or so.
+        choice says what each user may be shown; it is passed only if something is left out. inverse is M⁻¹ for an M
+        with M - I positive semidefinite and a condition number up to about 1e14.
         """
         ...
 
@@ -48,10 +48,10 @@ def build(
     cap: float = inf,
     choice: Choice = ALL,
 ) -> Integers:
-    """Lists that take, position by position, the item of largest index x·θ̄ + α·sqrt(xᵀM⁻¹x), at most cap.
+    """Return lists that take at each position the item with the largest index x·θ̄ + α·sqrt(xᵀM⁻¹x), at most cap.
 
-    Algorithm 1, lines 5-11, with x = Δ(e|S) for features "gains" and x = Δ(e|∅) for "items". Ties go to the lowest
-    item. :mod:`thali.lists.plain` defines these lists; :mod:`thali.lists.engine` finds the same ones without looking at
+    Algorithm 1, lines 5-11, with x = Δ(e|S) for features="gains" and x = Δ(e|∅) for "items". Ties go to the lowest
+    item. :mod:`thali.lists.plain` defines these lists; :mod:`thali.lists.engine` finds the same ones without scoring
     every item.
     """
     chosen = plain.build if catalog.custom is not None else engine.build
@@ -59,9 +59,9 @@ def build(
 
 
 def greedy_lists(catalog: Catalog, theta: Any, K: int, *, candidates: Any = None, exclude: Any = None) -> Integers:
-    """The greedy list of each user (users, K) for known preferences theta (users, d).
+    """Return the greedy list of each user (users, K) for known preferences theta (users, d).
 
-    Position by position the item that adds the most, a_k = argmax_e ⟨Δ(e | a_1..a_{k-1}), θ⟩ (Section 3.2, "Optimal
+    Each position gets the item that adds the most: a_k = argmax_e ⟨Δ(e | a_1..a_{k-1}), θ⟩ (Section 3.2, "Optimal
     List"). candidates, exclude: as in :meth:`thali.Policy.recommend`.
 
     Examples
@@ -88,9 +88,9 @@ def under(
     build: Builder = build,
     features: str = "gains",
 ) -> Integers:
-    """The lists (users, K) that a builder makes for known preferences (users, d): no optimism, α = 0.
+    """Return the lists (users, K) that a builder makes for known preferences theta (users, d), without exploration.
 
-    Nothing reads M⁻¹ then, so that one array of zeros serves all users.
+    With α = 0 nothing reads M⁻¹, so one array of zeros serves all users.
     """
     inverse, alpha = np.zeros((1, catalog.d, catalog.d)), np.zeros(len(theta))
     among = {} if choice is ALL else {"choice": choice}

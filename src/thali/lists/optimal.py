@@ -1,4 +1,4 @@
-"""The best list for known preferences, by branch and bound over ordered lists."""
+"""The optimal list for known preferences, by branch and bound over ordered lists."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from thali.tools.types import Booleans, Floats, Integers
 
 
 def optimal_list(catalog: Catalog, theta: Any, K: int) -> Integers:
-    """The list (K,) that maximises the probability of a click, for one user's theta (d,).
+    """Return the list (K,) that maximises the probability of a click, for one user's theta (d,).
 
-    A* = argmax_A f(A, θ) with f(A, θ) = 1 - Π_k (1 - ⟨Δ(a_k | a_1..a_{k-1}), θ⟩) (Section 3.2, "Optimal List"). Exact,
-    by branch and bound over ordered lists: the order matters, since it decides what each item adds.
-    Cost: exponential in K. L=100, K=4 takes a fraction of a second, or a few seconds where items are nearly alike;
-    every further position takes many times as long. A coverage of your own is searched by the same rule in Python.
+    A* = argmax_A f(A, θ) with f(A, θ) = 1 - Π_k (1 - ⟨Δ(a_k | a_1..a_{k-1}), θ⟩) (Section 3.2, "Optimal List"). The
+    result is exact. The search is over ordered lists, because the order decides what each item adds.
+
+    Cost: exponential in K. L=100, K=4 takes a fraction of a second, or a few seconds if items are nearly alike; each
+    further position takes many times as long. A coverage object of your own is searched in the same way, in Python.
     """
     checks.instance("catalog of optimal_list", catalog, Catalog)
     theta = checks.preferences("theta", checks.floats("theta", theta, (catalog.d,), "(d,)")[None], catalog.d)[0]
@@ -37,7 +38,7 @@ def optimal_list(catalog: Catalog, theta: Any, K: int) -> Integers:
 
 
 def _optimal_custom(catalog: Catalog, theta: Floats, K: int) -> Integers:
-    """Branch and bound as in the kernel, for a coverage object of your own."""
+    """Return the optimal list for a coverage object of your own, by branch and bound as in the kernel."""
     best, least = [0], 2.0
 
     def extend(chosen: list[int], missed: float) -> None:
@@ -61,7 +62,10 @@ def _optimal_custom(catalog: Catalog, theta: Floats, K: int) -> Integers:
 
 
 def _twins(catalog: Catalog) -> Integers:
-    """For each item, the item present before it with the same weights, or -1 (L,). Of twins, the first comes first."""
+    """Return for each item the nearest item before it with the same weights, or -1 (L,).
+
+    The search lists an item only after its twin, so that it does not try both orders.
+    """
     twin = np.full(catalog.L, -1, dtype=np.int64)
     last: dict[tuple[bytes, bytes], int] = {}
     begin, end, topics, weights = catalog.sparse
@@ -76,20 +80,20 @@ def _twins(catalog: Catalog) -> Integers:
 def branch_and_bound(
     kind: int, items: Items, present: Booleans, twin: Integers, theta: Floats, K: int
 ) -> tuple[Integers, float]:
-    """Argmax of f(A, θ) over all lists of K items, for one θ ≥ 0.
+    """Return the argmax of f(A, θ) over all lists of K items, for one θ ≥ 0, and its probability of no click.
 
-    present (L,): the items there are; twin[e]: the item present before e with the same weights, or -1.
+    present (L,): the items that were not removed; twin[e]: the nearest item before e with the same weights, or -1.
 
-    Depth first, largest gain first. A gain can only fall as the list grows, so every list through a prefix with r
-    positions left has a probability of no click of at least the prefix's times Π(1 - g) over the r largest gains now.
-    Returns the list and its probability of no click, Π(1 - ⟨Δ, θ⟩).
+    Depth first, largest gain first. Gains can only fall as the list grows. So if a prefix has r positions left, every
+    list that continues it has a probability of no click, Π(1 - ⟨Δ, θ⟩), of at least that of the prefix times Π(1 - g)
+    over the r largest current gains g.
     """
     L, d = present.size, theta.size
-    there = np.sum(present)
+    count = np.sum(present)
     state = np.empty((K, d))
     gains = np.empty((K, L))
     order = np.empty((K, L), dtype=np.int64)
-    turn = np.zeros(K, dtype=np.int64)
+    next_at = np.zeros(K, dtype=np.int64)
     missed = np.ones(K + 1)
     chosen = np.empty(K, dtype=np.int64)
     used = ~present
@@ -109,28 +113,28 @@ def branch_and_bound(
                         total += gain(kind, items.weights[a], state[depth, j]) * theta[j]
                 gains[depth, e] = total
             order[depth] = np.argsort(-gains[depth], kind="mergesort")
-            turn[depth] = 0
+            next_at[depth] = 0
             fresh = False
         left = K - depth
-        at = turn[depth]
-        go = at < there - depth
+        at = next_at[depth]
+        go = at < count - depth
         if go:
             e = order[depth, at]
-            hope = missed[depth] * (1.0 - gains[depth, e])
+            bound = missed[depth] * (1.0 - gains[depth, e])
             others = left - 1
             n = 0
             while others > 0:
                 if n != at:
-                    hope *= 1.0 - gains[depth, order[depth, n]]
+                    bound *= 1.0 - gains[depth, order[depth, n]]
                     others -= 1
                 n += 1
-            go = hope < least
+            go = bound < least
         if not go:  # neither this item nor any later one can beat the best list
             depth -= 1
             if depth >= 0:
                 used[chosen[depth]] = False
             continue
-        turn[depth] = at + 1
+        next_at[depth] = at + 1
         if twin[e] >= 0 and not used[twin[e]]:
             continue
         chosen[depth] = e

@@ -1,14 +1,14 @@
 """Algorithm 1, lines 5-11, as a plain loop over all items: the definition of an exact list.
 
-At each position the list gets the item of largest index
+Each position gets the item with the largest index
 
     x·θ̄ + α·sqrt(xᵀM⁻¹x),   x = Δ(e|S),
 
-where S is the list so far; ties go to the lowest item. :func:`index` is the one scalar function that computes it. Every
-faster way to build these lists (:mod:`thali.lists.engine`) must return the same lists, bit for bit.
+where S is the list so far. Ties go to the lowest item. :func:`index` is the one scalar function that computes it. Any
+faster way to build lists (:mod:`thali.lists.engine`) must return the same ones, bit for bit.
 
-Departs from the paper only in rounding and range: products and sums are fused, each rounded once, and an index is at
-most ``cap``.
+Departs from the paper only in rounding and range: each product is fused with the sum it is added to, so that both are
+rounded once, and an index is at most ``cap``.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def mean_and_variance(
     wide: bool,
     x: Floats,
 ) -> tuple[float, float]:
-    """x·θ̄ and xᵀM⁻¹x for one item, over its topics[lo:hi] in ascending order.
+    """Return x·θ̄ and xᵀM⁻¹x for one item, over its topics[lo:hi] in ascending order.
 
-    state (d,) is the coverage so far (:mod:`thali.catalog.coverage`). The gains are left in x, (s,) or longer. ``wide``
-    False leaves the variance at 0. Cost: O(s²) for an item of s topics.
+    state (d,) is the coverage so far (:mod:`thali.catalog.coverage`). The gains are left in x, (s,) or longer. If
+    ``wide`` is False, the variance is 0. Cost: O(s²) for an item with s topics.
     """
     mean, variance = 0.0, 0.0
     for a in range(hi - lo):
@@ -60,7 +60,7 @@ def mean_and_variance(
 
 @inlined
 def optimistic(mean: float, variance: float, alpha: float) -> float:
-    """Mean + α·sqrt(variance)."""
+    """Return mean + α·sqrt(variance)."""
     value: float = fused(alpha, sqrt(max(0.0, variance)), mean)
     return value
 
@@ -77,7 +77,7 @@ def index(
     cap: float,
     x: Floats,
 ) -> float:
-    """The index of item e, line 9 of Algorithm 1: min(cap, x·θ̄ + α·sqrt(xᵀM⁻¹x)). x is scratch."""
+    """Return the index of item e, min(cap, x·θ̄ + α·sqrt(xᵀM⁻¹x)) (Algorithm 1, line 9). x is scratch."""
     lo, hi = items.begin[e], items.end[e]
     mean, variance = mean_and_variance(
         kind, lo, hi, items.topics, items.weights, state, estimate, inverse, alpha != 0.0, x
@@ -97,18 +97,18 @@ def greedy(
     cap: float,
     out: Integers,
 ) -> None:
-    """Lists (users, K) into out: Algorithm 1, lines 5-11, for a batch of users.
+    """Write lists to out (users, K): Algorithm 1, lines 5-11, for a batch of users.
 
-    estimate: θ̄ (users, d); inverse: M⁻¹ (users, d, d), or (1, d, d) for all; alpha: α (users,).
-    allowed[start[u]:start[u + 1]]: what user u may be shown, ascending; the same for all users where start is (2,).
-    Cost: O(K·n·s²) a user for n items of s topics each.
+    estimate: θ̄ (users, d); inverse: M⁻¹ (users, d, d), or (1, d, d) for all users; alpha: α (users,).
+    allowed[start[u]:start[u + 1]]: the items that user u may be shown, ascending. If start is (2,), they are the same
+    for all users. Cost: O(K·n·s²) for each user and n items with s topics each.
     """
     users, K = out.shape
     state, x = np.empty(estimate.shape[1]), np.empty(estimate.shape[1])
     for user in range(users):
         theta, minv = estimate[user], inverse[user % len(inverse)]
-        own = user if start.size > 2 else 0
-        choices = allowed[start[own] : start[own + 1]]
+        set_number = user if start.size > 2 else 0
+        choices = allowed[start[set_number] : start[set_number + 1]]
         listed = np.zeros(choices.size, dtype=np.bool_)
         state[:] = empty(kind)  # line 5: S = ∅
         for k in range(K):  # line 6
@@ -137,10 +137,10 @@ def build(
     cap: float = inf,
     choice: Choice = ALL,
 ) -> Integers:
-    """The lists (users, K) of :func:`greedy` for a catalog: a :class:`thali.lists.greedy.Builder`, for any coverage.
+    """Return the lists (users, K) of :func:`greedy`: a :class:`thali.lists.greedy.Builder` for any coverage.
 
-    x = Δ(e|S) for features "gains", Δ(e|∅) for "items". Cost: O(K·L·s²) a user; for a coverage object of your own
-    O(K·L·d²), and L calls of it at each position.
+    x = Δ(e|S) for features="gains", Δ(e|∅) for "items". Cost for each user: O(K·L·s²); with a coverage object of your
+    own O(K·L·d²), and L calls to it at each position.
     """
     out = np.empty((len(estimate), K), dtype=np.int64)
     if catalog.custom is None:
@@ -165,7 +165,7 @@ def build(
 
 @kernel
 def indices(X: Floats, estimate: Floats, inverse: Floats, alpha: float, out: Floats) -> None:
-    """The indices of all rows of dense features X (L, d) for one user, into out (L,)."""
+    """Write the index of each row of dense features X (L, d), for one user, to out (L,)."""
     L, d = X.shape
     topics = np.arange(d)
     x = np.empty(d)

@@ -12,18 +12,18 @@ from thali.tools.types import Floats, Integers
 
 @inlined
 def range_of(user: int, start: Integers | None, everything: int) -> tuple[Any, Any]:
-    """Where in items the items that a user may be shown are; among all items where start is None."""
+    """Return the range of ``items`` that a user may be shown; all items if start is None."""
     if start is None:
         return np.int64(0), np.int64(everything)
-    own = user if start.size > 2 else 0
-    return np.int64(start[own]), np.int64(start[own + 1])
+    set_number = user if start.size > 2 else 0
+    return np.int64(start[set_number]), np.int64(start[set_number + 1])
 
 
 @inlined
 def insert(item: Any, value: float, size: int, top: Floats, out: Integers) -> int:
-    """Insert an item into the list out of the size best so far, in descending order; of equals, the first stays first.
+    """Insert an item into out, the ``size`` best items so far in descending order. Equal values keep their order.
 
-    top (K,) holds their values. Returns the new size, at most K.
+    top (K,) holds the values of these items. Returns the new size, at most K.
     """
     K = out.size
     if size == K and value <= top[K - 1]:
@@ -40,10 +40,10 @@ def insert(item: Any, value: float, size: int, top: Floats, out: Integers) -> in
 
 @kernel
 def top_lists(values: Floats, out: Integers, items: Integers | None = None, start: Integers | None = None) -> None:
-    """The K items of largest value (users, L), in descending order, ties to the lowest item; into out (users, K).
+    """Write the K items with the largest values (users, L) to out (users, K), in descending order, ties to the lowest.
 
-    items, start: what each user may be shown, all by default: items[start[u]:start[u + 1]], ascending; start
-    (2,) where all users share one range. Cost: O(L) a user.
+    items, start: user u may be shown items[start[u]:start[u + 1]], ascending. If start is (2,), all users share one
+    range. By default, every item is allowed. Cost: O(L) for each user.
     """
     users, K = out.shape
     top = np.empty(K)
@@ -57,7 +57,7 @@ def top_lists(values: Floats, out: Integers, items: Integers | None = None, star
 
 @inlined
 def holds(row: Integers, item: Any) -> bool:
-    """Whether an item is in a list."""
+    """Return whether an item is in a list."""
     found = False
     for k in range(row.size):
         found = found or row[k] == item

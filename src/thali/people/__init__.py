@@ -1,4 +1,4 @@
-"""How people click, and how their tastes change: the models that simulations draw clicks from."""
+"""Click models for simulations: how people click, and how their tastes change."""
 
 from thali.people.cascade import Cascade, DiverseCascade, LinearSubmodular
 from thali.people.drift import Drift

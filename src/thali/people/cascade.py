@@ -1,4 +1,4 @@
-"""The paper's three click models: the cascade, the diverse cascade, and that of Yue and Guestrin."""
+"""The paper's three click models: the cascade, the diverse cascade, and the model of Yue and Guestrin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thali.tools.types import Floats, Integers
 
 
 class Cascade(ClickModel):
-    """The cascade model (Section 2.1): item e attracts with probability w̄(e), whatever stands above it.
+    """The cascade model (Section 2.1): item e attracts with probability w̄(e), whatever items are above it.
 
     Examples
     --------
@@ -37,31 +37,31 @@ class Cascade(ClickModel):
 
     @classmethod
     def of_topics(cls, catalog: Catalog, theta: Any) -> Self:
-        """A cascade in which item e attracts with probability ⟨w̄_e, θ⟩: people of topics who do not mind repetition.
+        """Return a cascade in which item e attracts with probability ⟨w̄_e, θ⟩: topics matter, but repetition does not.
 
-        catalog: its weights as they are now; theta: (users, d), as in :class:`DiverseCascade`. Cost: O(users·nnz).
+        catalog: its current weights are used; theta: (users, d), as in :class:`DiverseCascade`. Cost: O(users·nnz).
         """
         checks.instance("catalog of Cascade", catalog, Catalog)
         theta = checks.fixed(checks.preferences("theta of Cascade", theta, catalog.d))
-        # θ may sum to a little above 1, by rounding.
+        # θ may sum to slightly more than 1, by rounding.
         model = cls(np.minimum(1.0, (catalog.csr @ theta.T).T))
         model.catalog, model.theta = catalog, theta
         return model
 
     def with_theta(self, theta: Any) -> Self:
-        """The same people with other preferences theta (users, d), where they are :meth:`of_topics`."""
+        """Return the same model with other preferences theta (users, d), if it was made by :meth:`of_topics`."""
         if self.catalog is None:
             raise ValueError("Cascade must be made of topics to have other preferences, got one made of attraction")
         return self.of_topics(self.catalog, theta)
 
     def attraction(self, lists: Any) -> Floats:
-        """w̄(a_k) (users, K)."""
+        """Return w̄(a_k) (users, K)."""
         return np.asarray(np.take_along_axis(self._attraction, self._lists(lists), axis=1))
 
     def best_lists(self, K: int) -> Integers:
-        """The K most attractive items, ties to the lowest (users, K)."""
+        """Return the K most attractive items (users, K), ties to the lowest."""
         attraction, items = self._attraction, self.L
-        if self.catalog is not None:  # from which items may have been removed
+        if self.catalog is not None:  # items may have been removed from it
             there = self.catalog.present[: self.L]
             attraction, items = np.where(there, attraction, -1.0), int(there.sum())
         K = checks.list_length("best_lists", K, items)
@@ -69,20 +69,20 @@ class Cascade(ClickModel):
 
 
 class DiverseCascade(ClickModel):
-    """The paper's diverse cascade model (Section 3): a cascade in which an item attracts by what it adds.
+    """The paper's diverse cascade model (Section 3): a cascade in which the attraction of an item is what it adds.
 
     Item a_k attracts with probability ⟨Δ(a_k | a_1..a_{k-1}), θ*⟩ (Section 2.2, "attraction probability").
 
     Parameters
     ----------
-    catalog: whose coverage defines Δ.
+    catalog: its coverage defines Δ.
     theta: θ* (users, d), non-negative, each summing to at most 1.
 
     Examples
     --------
     The paper's example of position bias (Section 3): item 0 covers topic 0, all others topic 1, and θ* = (0.5, 0.5).
-    Under the linear submodular model item 0 is clicked with probability 0.5 wherever it stands; here the second
-    position is examined only by those whom the first did not attract.
+    Under the linear submodular model, item 0 is clicked with probability 0.5 at either position. Under the diverse
+    cascade model, the second position is examined only if the first item did not attract.
 
     >>> import numpy as np, thali
     >>> catalog = thali.Catalog([[1, 0], [0, 1], [0, 1]], coverage="max")
@@ -104,20 +104,20 @@ class DiverseCascade(ClickModel):
         self.users = len(self.theta)
 
     def with_theta(self, theta: Any) -> Self:
-        """The same people with other preferences theta (users, d)."""
+        """Return the same model with other preferences theta (users, d)."""
         other = copy(self)
         other.theta = checks.fixed(checks.preferences(f"theta of {type(self).__name__}", theta, self.theta.shape[1]))
         other.users = len(other.theta)
         return other
 
     @property
-    def L(self) -> int:  # type: ignore[override]  # a plain attribute of other models, whose items do not change
-        """The number of items, as many as the catalog has now."""
+    def L(self) -> int:  # type: ignore[override]  # in other models an attribute, because their items do not change
+        """The number of items in the catalog, including removed ones."""
         assert self.catalog is not None
         return self.catalog.L
 
     def attraction(self, lists: Any) -> Floats:
-        """⟨Δ(a_k | a_1..a_{k-1}), θ*⟩ (users, K). Cost: O(K·s) a user for items of s topics."""
+        """Return ⟨Δ(a_k | a_1..a_{k-1}), θ*⟩ (users, K). Cost: O(K·s) for each user and items with s topics."""
         lists = self._lists(lists)
         assert self.catalog is not None
         if self.catalog.custom is not None:
@@ -128,29 +128,29 @@ class DiverseCascade(ClickModel):
         return out
 
     def best_lists(self, K: int) -> Integers:
-        """The greedy lists under θ* (users, K): :func:`thali.greedy_lists`.
+        """Return the greedy lists under θ* (users, K): :func:`thali.greedy_lists`.
 
-        Also those of the models below: position k adds c_k·Π_{i<k} (1-c_i)·after_pass_i to f, and the larger the
-        attraction, the larger c_k.
+        They are also greedy for the subclasses: position k adds c_k·Π_{i<k} (1-c_i)·after_pass_i to f, and c_k grows
+        with the attraction.
         """
         assert self.catalog is not None
         return greedy_lists(self.catalog, self.theta, K)
 
 
 class LinearSubmodular(DiverseCascade):
-    """The model of Yue and Guestrin (Section 2.2): attraction as in the diverse cascade, every position examined.
+    """The model of Yue and Guestrin (Section 2.2): attraction as in the diverse cascade, all positions examined.
 
     Several clicks are possible; their expected number is ⟨c(A), θ*⟩.
     """
 
     def habits(self, attraction: Floats) -> Habits:
-        """Goes on, clicked or not."""
+        """Return habits of people who always go on, after a click or not."""
         return Habits(attraction, 1.0, 1.0)
 
 
 @kernel
 def list_attraction(kind: int, items: Items, theta: Floats, lists: Integers, out: Floats) -> None:
-    """⟨Δ(a_k | a_1..a_{k-1}), θ⟩ of every position, into out (users, K). Cost: O(K·s) a user."""
+    """Write ⟨Δ(a_k | a_1..a_{k-1}), θ⟩ of every position to out (users, K). Cost: O(K·s) for each user."""
     users, K = lists.shape
     state = np.empty(theta.shape[1])
     for user in range(users):

@@ -1,4 +1,4 @@
-"""Tastes that change: people who click by one model for some steps, then by another."""
+"""Tastes that change: users who click by one model for some steps, then by another."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from thali.tools.types import Floats, Integers
 
 
 class Drift(ClickModel):
-    """The same users and items, with one click model after another; :func:`thali.simulate` asks :meth:`at` each step.
+    """A sequence of click models for the same users and items. :func:`thali.simulate` calls :meth:`at` at each step.
 
-    Regret is then against the best list of the moment. As such, these people have no attraction and no best list, nor
-    anything that follows from those: ask the model in force, ``drift.at(step)``.
+    Regret is measured against the current best list. Attraction, best lists and all that follows from them depend on
+    the step, so ask the current model for them: ``drift.at(step)``.
 
     Parameters
     ----------
     stages: click models.
-    starts: the step from which each is in force, counted from 0, ascending; the first is 0.
-    cycle: after how many steps all begins again; never, by default.
+    starts: the step at which each stage begins, from 0, ascending; the first is 0.
+    cycle: the number of steps after which the stages start over; never, by default.
 
     Attributes
     ----------
-    catalog, theta: those of the last stage, if it has any.
+    catalog, theta: those of the last stage, if it has them.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class Drift(ClickModel):
 
     @classmethod
     def abrupt(cls, before: ClickModel, after: ClickModel, when: int) -> Self:
-        """One model until step ``when``, the other from then on."""
+        """Return a drift with one model before step ``when`` and the other from then on."""
         return cls([before, after], [0, checks.integer("when of abrupt", when, low=1)])
 
     @classmethod
@@ -89,11 +89,11 @@ class Drift(ClickModel):
         *,
         stages: int = 50,
     ) -> Self:
-        """From one model's θ to the other's in equal stages, over ``length`` steps that begin with step ``when``.
+        """Return a drift from one model's θ to the other's in equal stages, over ``length`` steps from step ``when``.
 
-        Stage i = 1..n, with θ = (1-i/n)·θ_before + (i/n)·θ_after, is in force from step ⌊when + (i-1)·length/n⌋ on. The
-        last is ``after`` itself; the others have the settings of ``before``, of the same class. Cost: n models and, in
-        a simulation, n best lists.
+        Stage i = 1..n, with θ = (1-i/n)·θ_before + (i/n)·θ_after, begins at step ⌊when + (i-1)·length/n⌋. The last
+        stage is ``after`` itself; the others have the settings of ``before``. Both models must be of the same class.
+        Cost: n models and, in a simulation, n best lists.
         """
         if type(before) is not type(after) or not isinstance(before, DiverseCascade | Cascade):
             came = f"{type(before).__name__} and {type(after).__name__}"
@@ -108,26 +108,26 @@ class Drift(ClickModel):
 
     @classmethod
     def back_and_forth(cls, first: ClickModel, second: ClickModel, period: int) -> Self:
-        """One model for ``period`` steps, the other for as many, and so on for ever."""
+        """Return a drift that alternates between the two models forever, every ``period`` steps."""
         period = checks.integer("period of back_and_forth", period, low=1)
         return cls([first, second], [0, period], cycle=2 * period)
 
     @property
-    def L(self) -> int:  # type: ignore[override]  # that of a catalog, which may grow
+    def L(self) -> int:  # type: ignore[override]  # a catalog may grow
         """The number of items."""
         return self.stages[-1].L
 
     def at(self, step: int) -> ClickModel:
-        """The stage in force after so many steps. Cost: O(log stages)."""
+        """Return the model in use after this many steps. Cost: O(log stages)."""
         step = checks.integer("step", step, low=0)
         return self.stages[bisect_right(self.starts, step if self.cycle is None else step % self.cycle) - 1]
 
     def attraction(self, lists: Any) -> Floats:
-        """Refused, and with it all that follows from attraction."""
+        """Raise TypeError: attraction, and all that follows from it, depends on the step."""
         raise self._refusal()
 
     def best_lists(self, K: int) -> Integers:
-        """Refused."""
+        """Raise TypeError: the best lists depend on the step."""
         raise self._refusal()
 
     def _refusal(self) -> TypeError:

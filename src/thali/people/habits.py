@@ -1,4 +1,4 @@
-"""People who break the paper's model: attracted as in the diverse cascade, but with other habits of browsing."""
+"""Click models that differ from the paper's: attraction as in the diverse cascade, but other browsing habits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from thali.tools.types import Booleans, Floats
 class DependentClick(DiverseCascade):
     """The dependent click model (Guo et al. 2009; Katariya et al. 2016): a cascade that may go on after a click.
 
-    After a click at position k the user goes on with probability λ_k, after no click always.
+    After a click at position k, the user goes on with probability λ_k; after no click, always.
 
     Parameters
     ----------
-    catalog, theta: attraction, as in the diverse cascade, which this is at λ = 0.
-    going_on: λ, one number, or one for each position (K,) or more.
+    catalog, theta: attraction, as in the diverse cascade. With λ = 0, this is the diverse cascade.
+    going_on: λ, one number for all positions, or one for each of at least K positions.
 
     """
 
@@ -34,7 +34,7 @@ class DependentClick(DiverseCascade):
             self.going_on = _share(name, going_on)
 
     def habits(self, attraction: Floats) -> Habits:
-        """Clicks where attracted; goes on with probability λ_k after a click."""
+        """Return habits: click if attracted; after a click, go on with probability λ_k."""
         going_on = self.going_on
         if isinstance(going_on, np.ndarray):
             going_on = _first("going_on of DependentClick", going_on, attraction.shape[1])
@@ -42,14 +42,14 @@ class DependentClick(DiverseCascade):
 
 
 class DynamicBayesian(DiverseCascade):
-    """The dynamic Bayesian network model (Chapelle and Zhang 2009): people leave when satisfied, or tired.
+    """The dynamic Bayesian network model (Chapelle and Zhang 2009): users leave when they are satisfied or give up.
 
-    After a click the user is satisfied with probability s and leaves; a user who is not satisfied, or did not click,
+    After a click, the user is satisfied with probability s and leaves. A user who is not satisfied, or did not click,
     goes on with probability γ.
 
     Parameters
     ----------
-    catalog, theta: attraction, as in the diverse cascade, which this is at s = γ = 1.
+    catalog, theta: attraction, as in the diverse cascade. With s = γ = 1, this is the diverse cascade.
     satisfaction: s, the same for all items.
     perseverance: γ.
 
@@ -61,21 +61,21 @@ class DynamicBayesian(DiverseCascade):
         self.perseverance = _share("perseverance of DynamicBayesian", perseverance)
 
     def habits(self, attraction: Floats) -> Habits:
-        """Clicks where attracted; goes on with probability (1-s)·γ after a click, γ after none."""
+        """Return habits: click if attracted; go on with probability (1-s)·γ after a click, γ after none."""
         return Habits(attraction, (1.0 - self.satisfaction) * self.perseverance, self.perseverance)
 
 
 class PositionBased(DiverseCascade):
     """The position-based model (Richardson et al. 2007): position k is examined with probability p_k.
 
-    Positions are clicked independently of one another, with probability attraction_k·p_k. As to habits, these people
-    go through the whole list and click with that probability; "examined" here is not how far they got, but whether they
-    looked, so :meth:`examination` and :meth:`walk` are this model's own.
+    Positions are clicked independently of one another, with probability attraction_k·p_k. So the habits are to go
+    through the whole list and to click with that probability. "Examined" means here that the user looked at a position,
+    not that the user got that far, so this model overrides :meth:`examination` and :meth:`walk`.
 
     Parameters
     ----------
-    catalog, theta: attraction, as in the diverse cascade. Where p_k = 1, this is the linear submodular model.
-    examined: p, one for each position (K,) or more.
+    catalog, theta: attraction, as in the diverse cascade. With p_k = 1, this is the linear submodular model.
+    examined: p, one number for each of at least K positions.
 
     """
 
@@ -84,16 +84,16 @@ class PositionBased(DiverseCascade):
         self.examined = _by_position("examined of PositionBased", examined)
 
     def habits(self, attraction: Floats) -> Habits:
-        """Clicks with probability attraction_k·p_k; goes on, clicked or not."""
+        """Return habits: click with probability attraction_k·p_k; always go on."""
         return Habits(attraction * self._looks(attraction.shape[1]), 1.0, 1.0)
 
     def examination(self, lists: Any) -> Floats:
-        """p_k (users, K)."""
+        """Return p_k (users, K)."""
         shape = self._lists(lists).shape
         return np.broadcast_to(self._looks(shape[1]), shape).copy()
 
     def walk(self, lists: Any, luck: Floats) -> tuple[Booleans, Booleans]:
-        """Clicks, where luck < attraction_k·p_k, and which positions were examined, where luck < p_k (users, K)."""
+        """Return the clicks, luck < attraction_k·p_k, and the examined positions, luck < p_k; both (users, K)."""
         clicks = self.respond(lists, luck)
         return clicks, np.asarray(luck) < self._looks(clicks.shape[1])
 
@@ -102,17 +102,17 @@ class PositionBased(DiverseCascade):
 
 
 class NoisyCascade(DiverseCascade):
-    """A cascade with noise: some clicks are accidents, and some attractive items are passed over.
+    """A cascade with noise: some clicks are accidental, and some attractive items are skipped.
 
-    An attractive item is passed over with probability η; otherwise it is clicked and the user leaves. An unattractive
-    one is clicked by accident with probability ε, and the user goes on all the same. So an item that attracts with
+    An attractive item is skipped with probability η; otherwise it is clicked and the user leaves. An unattractive item
+    is clicked by accident with probability ε, and the user goes on regardless. So an item that attracts with
     probability a is clicked with probability c = (1-η)·a + ε·(1-a), and after a click the user goes on with probability
     ε·(1-a)/c.
 
     Parameters
     ----------
-    catalog, theta: attraction, as in the diverse cascade, which this is at ε = η = 0.
-    extra, skip: ε and η, at most 1 together, or an item would be clicked less the more it attracts.
+    catalog, theta: attraction, as in the diverse cascade. With ε = η = 0, this is the diverse cascade.
+    extra, skip: ε and η, with ε + η ≤ 1; otherwise, a more attractive item would be clicked less often.
 
     """
 
@@ -124,8 +124,8 @@ class NoisyCascade(DiverseCascade):
             raise ValueError(f"extra and skip of NoisyCascade must sum to at most 1, got {self.extra + self.skip}")
 
     def habits(self, attraction: Floats) -> Habits:
-        """Clicks with probability c; goes on after an accident and after no click."""
-        accident = self.extra * np.maximum(0.0, 1.0 - attraction)  # θ may sum to a little above 1, by rounding
+        """Return habits: click with probability c; go on after an accidental click and after no click."""
+        accident = self.extra * np.maximum(0.0, 1.0 - attraction)  # θ may sum to slightly more than 1, by rounding
         click = (1.0 - self.skip) * attraction + accident
         return Habits(click, np.divide(accident, click, out=np.zeros_like(click), where=click > 0.0), 1.0)
 
@@ -135,12 +135,12 @@ def _share(name: str, value: Any) -> float:
 
 
 def _by_position(name: str, values: Any) -> Floats:
-    """Probabilities (K,) or more, read-only."""
+    """Return checked probabilities, one for each position, as a read-only array."""
     return checks.fixed(checks.within(name, checks.floats(name, values, (None,), "(K,)"), 0.0, 1.0))
 
 
 def _first(name: str, values: Floats, K: int) -> Floats:
-    """Those of the first K positions."""
+    """Return the values of the first K positions."""
     if values.size < K:
         raise ValueError(f"{name} must have a number for each of the {K} positions of a list, got {values.size}")
     return values[:K]

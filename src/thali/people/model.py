@@ -1,4 +1,4 @@
-"""What a click model is: how people browse a list, what they click, how far they look, and how likely a click is."""
+"""The base class of click models: how users browse a list, what they click, and how likely a click is."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ FLOAT = np.dtype(np.float64)
 
 
 class Habits(NamedTuple):
-    """What people do at a position they examine: each (users, K), or what NumPy broadcasts to that."""
+    """What users do at a position they examine. Each field is (users, K), or can be broadcast to that."""
 
     click: Any
     """Probability of a click."""
     after_click: Any
     """Probability of going on to the next position after a click."""
     after_pass: Any
-    """The same after no click."""
+    """Probability of going on to the next position after no click."""
 
 
 class ClickModel(ABC):
     """Users who scan a list from the top, click on what attracts them, and at each position go on or leave.
 
-    A model of your own defines ``users`` and ``L`` (the numbers of users and items), ``attraction`` and
-    ``best_lists``; and ``habits``, if its people do not leave at the first click. All else follows from these. People
-    whose ways depend on more than the position they are at also define ``click_probability`` and ``respond``.
+    A model of your own defines ``users`` and ``L`` (the numbers of users and items), ``attraction`` and ``best_lists``;
+    and ``habits``, if its users do not leave after the first click. Everything else follows from these. A model whose
+    users remember earlier positions also defines ``click_probability`` and ``respond``.
     """
 
     users: int
@@ -43,35 +43,36 @@ class ClickModel(ABC):
 
     @abstractmethod
     def attraction(self, lists: Any) -> Floats:
-        """Probability that the item at each position attracts a user who examines it (users, K)."""
+        """Return the probability that the item at each position attracts a user who examines it (users, K)."""
 
     @abstractmethod
     def best_lists(self, K: int) -> Integers:
-        """The greedy lists (users, K) under the true model: what regret is measured against.
+        """Return the greedy lists (users, K) under the true model, against which regret is measured.
 
-        Position by position the item that adds the most to :meth:`click_probability`.
+        Each position gets the item that adds the most to :meth:`click_probability`.
         """
 
     def habits(self, attraction: Floats) -> Habits:
-        """What people do where items attract so much (users, K); here a cascade: click, and leave at the first."""
+        """Return what users do, given the attraction (users, K); by default a cascade: they leave after a click."""
         return Habits(attraction, 0.0, 1.0)
 
     def at(self, step: int) -> ClickModel:
-        """The model in force after this many steps: itself, as tastes do not change; see :class:`thali.Drift`."""
+        """Return the model in use after this many steps: itself, unless tastes change (see :class:`thali.Drift`)."""
         return self
 
     def examination(self, lists: Any) -> Floats:
-        """Probability that each position is examined (users, K): Π_{i<k} (c_i·after_click_i + (1-c_i)·after_pass_i).
+        """Return the probability that each position is examined (users, K).
 
-        Cost: that of attraction, and O(K) a user, here and in all that follows.
+        Π_{i<k} (c_i·after_click_i + (1-c_i)·after_pass_i). Cost, here and in the methods below: that of attraction,
+        plus O(K) for each user.
         """
         habits, shape = self._habits(lists)
         return _reached(*habits, shape)
 
     def click_probability(self, lists: Any) -> Floats:
-        """Probability of at least one click (users,): f(A, θ) = Σ_k c_k Π_{i<k} (1-c_i)·after_pass_i.
+        """Return the probability of at least one click (users,): f(A, θ) = Σ_k c_k Π_{i<k} (1-c_i)·after_pass_i.
 
-        Where people always go on after no click, that is 1 - Π_k (1-c_k) (Section 3.1, "Click Model").
+        If users always go on after no click, this is 1 - Π_k (1-c_k) (Section 3.1, "Click Model").
         """
         (click, _, after_pass), (users, K) = self._habits(lists)
         value = np.empty(users)
@@ -79,26 +80,26 @@ class ClickModel(ABC):
         return value
 
     def expected_clicks(self, lists: Any) -> Floats:
-        """Expected number of clicks (users,); for a cascade, the probability of a click."""
+        """Return the expected number of clicks (users,). For a cascade, this is the probability of a click."""
         habits, shape = self._habits(lists)
         return np.asarray((_reached(*habits, shape) * habits[0]).sum(axis=1))
 
     def respond(self, lists: Any, luck: Floats) -> Booleans:
-        """Clicks (users, K) for given uniform numbers luck (users, K): an examined item is clicked where luck < c.
+        """Return clicks (users, K), given uniform numbers luck (users, K): an examined item is clicked if luck < c.
 
-        The same number says who goes on, so that there is one a position; see :func:`look`.
+        The same number also decides whether the user goes on, so one for each position is enough; see :func:`look`.
         """
         return self._walk(lists, luck)[0]
 
     def walk(self, lists: Any, luck: Floats) -> tuple[Booleans, Booleans]:
-        """The clicks of :meth:`respond`, and which positions were examined, which nobody sees: both (users, K)."""
+        """Return the clicks of :meth:`respond`, and which positions were examined (not observable); both (users, K)."""
         clicks, depth = self._walk(lists, luck)
         return clicks, np.arange(clicks.shape[1]) < depth[:, None]
 
     def outcome(self, lists: Any, luck: Floats) -> tuple[Booleans, Floats]:
-        """:meth:`respond` and :meth:`click_probability` together, with attraction computed once where both are ours.
+        """Return the results of :meth:`respond` and :meth:`click_probability`, from one call of attraction if possible.
 
-        Used by :func:`thali.simulate`, which draws luck itself: of an array only the shape is checked.
+        Used by :func:`thali.simulate`, which draws luck itself, so only the shape of an array is checked.
         """
         mine = type(self)
         if mine.respond is not ClickModel.respond or mine.click_probability is not ClickModel.click_probability:
@@ -111,12 +112,12 @@ class ClickModel(ABC):
         return clicks, value
 
     def sample(self, lists: Any, rng: Any) -> Booleans:
-        """Clicks (users, K) drawn with rng: a generator, or a sequence of one generator for each user."""
+        """Return clicks (users, K) drawn with rng: one generator, or a sequence of generators, one for each user."""
         lists = self._lists(lists)
         return self.respond(lists, uniforms(rng, *lists.shape))
 
     def _walk(self, lists: Any, luck: Floats) -> tuple[Booleans, Integers]:
-        """Clicks (users, K), and how many positions were examined (users,)."""
+        """Return clicks (users, K), and how many positions were examined (users,)."""
         habits, shape = self._habits(lists)
         luck = checks.floats("luck", luck, shape, "(users, K)")
         clicks, depth = np.zeros(shape, dtype=np.bool_), np.empty(shape[0], dtype=np.int64)
@@ -124,7 +125,7 @@ class ClickModel(ABC):
         return clicks, depth
 
     def _habits(self, lists: Any) -> tuple[tuple[Floats, Floats, Floats], tuple[int, int]]:
-        """The habits at these lists as the kernels read them, arrays (users or 1, K or 1), and (users, K)."""
+        """Return the habits for these lists, as arrays (users or 1, K or 1), and the shape (users, K)."""
         attraction = self.attraction(lists)
         habits = self.habits(attraction)
         click, after_click, after_pass = _plane(habits[0]), _plane(habits[1]), _plane(habits[2])
@@ -140,7 +141,7 @@ class ClickModel(ABC):
 
 
 def _reached(click: Floats, after_click: Floats, after_pass: Floats, shape: tuple[int, int]) -> Floats:
-    """Probability that people get as far as each position (users, K)."""
+    """Return the probability that users get as far as each position (users, K)."""
     stay = click * after_click + (1.0 - click) * after_pass
     reached = np.ones(shape)
     reached[:, 1:] = np.cumprod(np.broadcast_to(stay, shape), axis=1)[:, :-1]
@@ -148,7 +149,7 @@ def _reached(click: Floats, after_click: Floats, after_pass: Floats, shape: tupl
 
 
 def _plane(part: Any) -> Floats:
-    """An array with two axes, in models of ours always of the one type that kernels are compiled for ahead of time."""
+    """Return a 2-D array; for our own models, always of the type for which kernels are compiled ahead of time."""
     if type(part) is float:
         return _everywhere(part)
     if isinstance(part, np.ndarray) and part.ndim == 2 and part.dtype is FLOAT:
@@ -161,21 +162,22 @@ def _everywhere(share: float) -> Floats:
     return np.full((1, 1), share)
 
 
-# Kernels. click, after_click and after_pass are each (users, K), or of length 1 along an axis where all are the same.
+# Kernels. click, after_click and after_pass are (users, K), or have length 1 along an axis where all are the same.
 
 
 @inlined
 def at(shares: Floats, user: int, k: int) -> Any:
-    """The entry of this user and position; 1 along an axis: the same for all."""
+    """Return the entry of this user and position. An axis of length 1 holds the value for all."""
     return shares[user if shares.shape[0] > 1 else 0, k if shares.shape[1] > 1 else 0]
 
 
 @inlined
 def look(click: Floats, after_click: Floats, after_pass: Floats, luck: Floats, user: int, clicks: Booleans) -> int:
-    """How many positions this user examines; the clicks, into clicks (users, K), which was all False.
+    """Write this user's clicks to clicks (users, K), all False before. Return how many positions the user examines.
 
-    One uniform number u a position decides both: u < c·after_click, clicked and went on; u < c, clicked and left; of
-    the rest [c, 1), the lowest share after_pass went on.
+    One uniform number u for each position decides both whether the user clicks and whether they go on. If
+    u < c·after_click, they click and go on; if u < c, they click and leave. Otherwise they do not click, and go on if u
+    lies in the lowest share after_pass of [c, 1).
     """
     K = luck.shape[1]
     for k in range(K):
@@ -193,7 +195,7 @@ def look(click: Floats, after_click: Floats, after_pass: Floats, luck: Floats, u
 
 @inlined
 def missed(click: Floats, after_pass: Floats, user: int, K: int) -> float:
-    """Probability that this user clicks nothing: that they see the whole list, or leave before its end, without."""
+    """Return the probability that this user sees the whole list, or leaves before its end, without a click."""
     looking, left = 1.0, 0.0
     for k in range(K):
         looking *= 1.0 - at(click, user, k)
@@ -207,16 +209,17 @@ def missed(click: Floats, after_pass: Floats, user: int, K: int) -> float:
 def walk(
     click: Floats, after_click: Floats, after_pass: Floats, luck: Floats, clicks: Booleans, depth: Integers
 ) -> None:
-    """Clicks into clicks (users, K), and how many positions were examined into depth (users,). Cost: O(K) a user."""
+    """Write clicks to clicks (users, K) and the number of examined positions to depth (users,). O(K) for each user."""
     for user in range(depth.size):
         depth[user] = look(click, after_click, after_pass, luck, user, clicks)
 
 
 @kernel
 def chance(click: Floats, after_pass: Floats, K: int, value: Floats) -> None:
-    """Probability of at least one click into value (users,). Cost: O(K) a user.
+    """Write the probability of at least one click to value (users,). Cost: O(K) for each user.
 
-    Σ_k c_k Π_{i<k} (1-c_i)·after_pass_i, as 1 less that of none: to the bit 1 - Π_k (1-c_k) where after_pass is 1.
+    Σ_k c_k Π_{i<k} (1-c_i)·after_pass_i, computed as 1 minus the probability of no click. So where after_pass is 1, it
+    is 1 - Π_k (1-c_k) to the last bit.
     """
     for user in range(value.size):
         value[user] = 1.0 - missed(click, after_pass, user, K)
@@ -226,7 +229,7 @@ def chance(click: Floats, after_pass: Floats, K: int, value: Floats) -> None:
 def outcome(
     click: Floats, after_click: Floats, after_pass: Floats, luck: Floats, clicks: Booleans, value: Floats
 ) -> None:
-    """Clicks of :func:`walk` and probability of :func:`chance`, in one call."""
+    """Write the clicks of :func:`walk` and the probability of :func:`chance`, in one call."""
     users, K = luck.shape
     for user in range(users):
         look(click, after_click, after_pass, luck, user, clicks)

@@ -1,4 +1,4 @@
-"""How a learner decides and learns: one family a file, and the registry of those the library ships."""
+"""Policies, which choose lists and learn from clicks: one file for each family, and the registry of all of them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,8 +21,8 @@ from thali.policies.ranked import IndependentBandits, RankedBandits
 from thali.policies.simple import MostPopular, Oracle, Random
 from thali.policies.state import State, load_state
 
-#: Name → what makes it from a catalog and K, with its own defaults: a class, or a class with switches set. The
-#: contract test and the experiments know a policy by its place here; docs/policies.md has an entry for each.
+#: Name → a class, or a class with some settings, that makes the policy from a catalog and K. The contract test and the
+#: experiments refer to policies by these names; docs/policies.md has an entry for each.
 POLICIES: dict[str, Callable[..., Policy]] = {
     "CascadeLSB": CascadeLSB,
     "LSBGreedy": LSBGreedy,
@@ -55,7 +55,7 @@ POLICIES: dict[str, Callable[..., Policy]] = {
 
 
 def class_of(name: str) -> type[Policy]:
-    """The class behind a name of the registry, an error if there is none."""
+    """Return the class of a policy in the registry; raise ValueError if there is no such name."""
     if name not in POLICIES:
         raise ValueError(f"policies must be among {', '.join(POLICIES)}, got {name!r}")
     made_by = POLICIES[name]
@@ -65,7 +65,7 @@ def class_of(name: str) -> type[Policy]:
 
 
 def optimistic(name: str) -> bool:
-    """Whether a policy of the registry has an α to set: the linear family, but for those that sample."""
+    """Return whether a policy in the registry has an α: the linear family, unless it explores otherwise."""
     found = class_of(name)
     made_by = POLICIES[name]
     given = made_by.keywords if isinstance(made_by, partial) else {}

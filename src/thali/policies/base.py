@@ -1,4 +1,4 @@
-"""What every policy has: a catalog, a list length, and checked methods to choose and to learn."""
+"""The base class of policies: a catalog, a list length, and methods to choose and to learn that check their input."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ NO_GAINS: Floats = np.empty(0)
 
 
 class Policy(ABC):
-    """A rule that chooses lists and learns from clicks. It holds settings; all that is learned is in a state.
+    """Chooses lists and learns from clicks. A policy holds only settings; all that it learns is in a state.
 
-    A policy of your own defines :meth:`start`, :meth:`choose` and :meth:`learn`; :meth:`init`, :meth:`recommend` and
-    :meth:`update` check what comes in and call them.
+    A policy of your own defines :meth:`start`, :meth:`choose` and :meth:`learn`. The methods :meth:`init`,
+    :meth:`recommend` and :meth:`update` check their arguments and call them.
     """
 
-    #: Whether :meth:`choose` draws at random; it then gets one generator for each user.
+    #: Whether :meth:`choose` is random. If so, it gets one generator for each user.
     samples: bool = False
-    #: Whether :meth:`learn` reads gains. If not, they are not computed for it, and it gets an empty array.
+    #: Whether :meth:`learn` uses gains. If not, they are not computed, and it gets an empty array.
     uses_gains: bool = True
-    #: Why statistics depend on the order in which feedback arrives; empty where they do not.
+    #: Why the state depends on the order in which feedback arrives; empty if it does not.
     order_matters: str = ""
-    #: Whether the arrays of its states change their shape while it learns.
+    #: Whether the arrays in its states change their shapes as it learns.
     grows: ClassVar[bool] = False
     _formed: tuple[int, dict[str, Any], dict[str, Any]] | None = None
 
     def __init__(self, catalog: Catalog, K: int, *, threads: int = 1) -> None:
-        """threads: how many share the users of a batch, where that is worth it; what comes out is the same."""
+        """threads: the number of threads for a large batch of users; the results do not depend on it."""
         self.catalog: Catalog = checks.instance(f"catalog of {self.name}", catalog, Catalog)
         self.K = checks.list_length(self.name, K, len(catalog))
         self.threads = checks.integer(f"threads of {self.name}", threads, low=1)
 
     @property
     def name(self) -> str:
-        """The name in tables, figures and error messages."""
+        """The name of the policy in tables, figures and error messages."""
         return type(self).__name__
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the statistics depend on: written into every state, and compared when one comes back."""
+        """The settings on which a state depends. They are stored in every state, and compared when a state is used."""
         return {"items": self.catalog.items_digest, "topics": self.catalog.topics_digest}
 
     @abstractmethod
     def start(self, users: int) -> State:
-        """The state of this many users of whom nothing is known; see :meth:`new_state`."""
+        """Return the initial state of this many users; see :meth:`new_state`."""
 
     @abstractmethod
     def choose(self, state: State, rng: Any) -> Integers:
-        """Lists (users, K) of distinct items; leaves the state unchanged. rng: one generator a user, if it samples."""
+        """Return lists (users, K) of distinct items, without changing the state. rng: one generator for each user."""
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """:meth:`choose` where something is left out; for policies that can. choice says what each may be shown."""
+        """Return lists like :meth:`choose`, from the items that each user may be shown. Optional for a policy."""
         raise TypeError(
             f"candidates, exclude and catalogs with removed items need a policy that defines choose_among, "
             f"which {self.name} does not"
@@ -68,37 +68,38 @@ class Policy(ABC):
 
     @abstractmethod
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """Learn from checked clicks (users, K) on lists, whose features at showing were gains (users, K, d)."""
+        """Learn from checked clicks (users, K) on lists that had these gains (users, K, d) when they were shown."""
 
     def learn_late(self, state: State, lists: Integers, clicks: Booleans, gains: Floats, shown_at: Integers) -> None:
-        """:meth:`learn` from what was each user's impression number shown_at; for policies that forget."""
+        """Learn as in :meth:`learn`, given the number of each user's impression. For policies that forget."""
         self.learn(state, lists, clicks, gains)
 
     def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
-        """:meth:`learn` with the current gains; for policies that can do it without the array of them."""
+        """Learn as in :meth:`learn`, with the current gains. Override it if the policy needs no array of gains."""
         self.learn(state, lists, clicks, self._current_gains(lists))
 
     def _current_gains(self, lists: Integers) -> Floats:
         return self.gains(lists) if self.uses_gains else NO_GAINS
 
     def init(self, users: int) -> State:
-        """The state of this many users of whom nothing is known."""
+        """Return the initial state of this many users."""
         state: State = checks.instance(
             f"what start of {self.name} returns", self.start(checks.integer("users of init", users, low=1)), State
         )
         return state
 
     def gains(self, lists: Any) -> Floats:
-        """Δ as shown (users, K, d): the features that :meth:`update` learns from. Keep them for late clicks."""
+        """Return Δ of each position (users, K, d), from which :meth:`update` learns. Keep it for late clicks."""
         return self.catalog.gains(lists)
 
     def recommend(self, state: State, rng: Any = None, *, candidates: Any = None, exclude: Any = None) -> Integers:
-        """A list for each user: int64 (users, K), distinct item indices. The state stays unchanged.
+        """Return a list for each user: int64 (users, K), distinct item indices. The state does not change.
 
-        rng, for policies that sample: a seed, a generator, or one generator for each user, so that a user in a batch
-        gets what they would get alone. Others do not use it.
-        candidates: what to choose from, exclude: what not to show (already seen, say); each as item indices (n,) or a
-        boolean mask (L,) for all users, or for each user a row of a mask (users, L) or one of a list of index arrays.
+        rng: for policies that sample, a seed, a generator, or one generator for each user. With one for each, a user
+        gets the same list in a batch as alone. Other policies ignore it.
+        candidates: the only items to choose from; exclude: items not to show, such as those already seen. Each is
+        either for all users, as item indices (n,) or a boolean mask (L,), or has one row for each user, as a mask
+        (users, L) or a list of index arrays.
         """
         self.check(state)
         own = generators(f"rng of {self.name}", rng, state.users) if self.samples else None
@@ -110,11 +111,11 @@ class Policy(ABC):
         return checks.item_lists(f"lists chosen by {self.name}", lists, state.users, self.catalog.L, self.K)
 
     def update(self, state: State, lists: Any, clicks: Any, gains: Any = None, *, shown_at: Any = None) -> None:
-        """Learn in place from clicks, bool (users, K), on lists (users, K).
+        """Update the state in place from clicks, bool (users, K), on lists (users, K).
 
-        gains: those of :meth:`gains` when the lists were shown; computed from the current weights if not given.
-        shown_at, for policies that forget: how many lists each user had been shown before this one (users,), so that
-        feedback may come in any order; by default these are the latest. If anything is refused, nothing is learned.
+        gains: the result of :meth:`gains` when the lists were shown; by default computed from the current weights.
+        shown_at: for policies that forget, how many lists each user had been shown before this one (users,), so that
+        feedback may arrive in any order; by default, these lists are the latest. On an error, nothing is learned.
         """
         self.check(state)
         lists = checks.item_lists("lists", lists, state.users, self.catalog.L, self.K)
@@ -131,11 +132,11 @@ class Policy(ABC):
             self.learn_now(state, lists, clicks)
 
     def new_state(self, **arrays: Any) -> State:
-        """A state of this learner, arrays by name with users first; for use in :meth:`start`."""
+        """Return a state of this learner with these arrays, whose first axis is users. For use in :meth:`start`."""
         return State(type(self).__name__, self.settings, **arrays)
 
     def _form(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Settings and arrays of any state of this learner: dtype and shape of one user's part."""
+        """Return the settings of this learner's states, and the dtype and shape of one user's part of each array."""
         if self._formed is None or self._formed[0] != self.catalog.version:
             blank = self.init(1)
             self._formed = self.catalog.version, blank.settings, self._parts(blank.arrays)
@@ -147,7 +148,7 @@ class Policy(ABC):
         return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
 
     def check(self, state: State) -> None:
-        """An error unless the state is of this learner, with its settings and shapes."""
+        """Raise an error unless the state belongs to this learner, with the same settings and shapes."""
         if not isinstance(state, State):
             raise TypeError(f"state of {self.name} must come from init or load_state, got {type(state).__name__}")
         settings, parts = self._form()

@@ -3,14 +3,14 @@
 from thali.tools.jit import kernel
 from thali.tools.types import Booleans
 
-# Up to the first click, every position, or up to the last click.
+# Examined positions: up to the first click, all, or up to the last click.
 FIRST_CLICK, ALL, LAST_CLICK = 0, 1, 2
 RULES = {"first-click": FIRST_CLICK, "last-click": LAST_CLICK, "all": ALL}
 
 
 @kernel
 def examined(clicks: Booleans, rule: int) -> int:
-    """How many positions from the top were examined, for one user's clicks (K,): all K where nothing was clicked."""
+    """Return how many positions from the top one user examined, given the clicks (K,): all K if there is no click."""
     K = clicks.size
     if rule == FIRST_CLICK:
         for k in range(K):

@@ -1,6 +1,6 @@
-"""Policies that learn each item's attraction alone, by counting: no topics, no generalisation.
+"""Policies that learn the attraction of each item separately, by counting: no topics, no generalisation.
 
-One family: how positions count as examined, and which number of an item's counts decides.
+They differ in which positions count as examined, and in how they compute an index from the counts of an item.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from thali.tools.types import Booleans, Floats, Integers
 
 
 class ItemPolicy(Policy):
-    """Lists of the K items of largest index, which is a function of how often each was examined and clicked.
+    """Lists the K items with the largest index, a function of how often each item was examined and clicked.
 
-    Symbols: T_e examinations of item e, ŵ_e its share of clicks among them, t the number of updates + 1. A position
-    counts as examined up to the first click, or up to the last (``rule``), all K if there is none.
+    Symbols: T_e, how often item e was examined; ŵ_e, the share of clicks among these; t, the number of updates + 1.
+    Positions count as examined up to the first or the last click (``rule``); all K if there is no click.
 
-    Departs from the papers: no initial round over the items, as an item never examined has the largest index there can
-    be; ties go to the lowest item. Cost a user: O(L) to recommend, O(K) to learn; 16 bytes an item.
+    Departs from the papers: there is no initial round over the items, because an item never examined has the largest
+    possible index; ties go to the lowest item. Cost for each user: O(L) to recommend, O(K) to learn; 16 bytes an item.
     """
 
     rule: ClassVar[int] = FIRST_CLICK
@@ -39,11 +39,11 @@ class ItemPolicy(Policy):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the counts depend on."""
+        """The settings on which the counts depend."""
         return {"items": self.catalog.items_digest}
 
     def start(self, users: int) -> State:
-        """Nothing shown, nothing clicked."""
+        """Return the initial state: nothing examined, nothing clicked."""
         counts = (users, self.catalog.L)
         return self.new_state(
             shown=np.zeros(counts, dtype=np.int64),
@@ -55,14 +55,14 @@ class ItemPolicy(Policy):
     def rank(
         self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
     ) -> None:
-        """The lists of some of the users into out; items, start: what each may be shown, None for everything."""
+        """Write the lists of some users to out. items, start: what each may be shown; None for every item."""
 
     def choose(self, state: State, rng: Any) -> Integers:
-        """The K largest indices."""
+        """Return the K items with the largest index for each user."""
         return self.choose_among(state, rng, ALL)
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """The same, from what each user may be shown."""
+        """Return the K items with the largest index, from those that each user may be shown."""
         out = np.empty((state.users, self.K), dtype=np.int64)
         items, start = choice.items_if_limited(state.users, self.catalog)
 
@@ -74,17 +74,17 @@ class ItemPolicy(Policy):
         return out
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """Count what was examined."""
+        """Count the examined positions and their clicks."""
         count(state.shown, state.clicked, lists, clicks, self.rule)
         state.updates += 1
 
 
 class CascadeKLUCB(ItemPolicy):
-    """Maximises the probability of a click in the cascade model, learning each item's attraction alone.
+    """Maximises the probability of a click in the cascade model; learns the attraction of each item separately.
 
     Kveton et al. 2015. The index of item e is the largest q with T_e·kl(ŵ_e, q) ≤ f(t), f(t) = log t + 3·log max(1,
-    log t). See :class:`ItemPolicy`; the index is computed once for each pair of counts that may be on the list
-    (:func:`thali.policies.klucb.kl_lists`).
+    log t). See :class:`ItemPolicy`. The index is computed once for each pair of counts whose items may
+    be listed (:func:`thali.policies.klucb.kl_lists`).
 
     Examples
     --------
@@ -100,16 +100,16 @@ class CascadeKLUCB(ItemPolicy):
     def rank(
         self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
     ) -> None:
-        """By the index of KL-UCB."""
+        """Rank by the index of KL-UCB."""
         kl_lists(state.shown[users], state.clicked[users], state.updates[users], out, items, start)
 
 
 class DcmKLUCB(CascadeKLUCB):
     """CascadeKL-UCB for people who click more than once: learns up to the last click.
 
-    dcmKL-UCB of Katariya et al. 2016, for the dependent click model. Its paper puts the most attractive items where a
-    click is likeliest to be the last; here they are in descending order, which is theirs where people are likeliest to
-    leave from the top. With at most one click it is CascadeKL-UCB. See :class:`ItemPolicy`.
+    dcmKL-UCB of Katariya et al. 2016, for the dependent click model. The paper puts the most attractive items where a
+    click is most likely to be the last. Here they are in descending order, which is the same if people are most likely
+    to leave after a click at the top. With at most one click it is CascadeKL-UCB. See :class:`ItemPolicy`.
     """
 
     rule = LAST_CLICK
@@ -118,36 +118,37 @@ class DcmKLUCB(CascadeKLUCB):
 class CascadeUCB1(ItemPolicy):
     """Maximises the probability of a click in the cascade model by the index ŵ_e + sqrt(1.5·log(t - 1)/T_e).
 
-    Kveton et al. 2015, with c_{t-1} as there. See :class:`ItemPolicy`.
+    Kveton et al. 2015, with their c_{t-1}. See :class:`ItemPolicy`.
     """
 
-    #: The largest that an index can be.
+    #: The largest value of an index.
     cap: ClassVar[float] = inf
 
     def rank(
         self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
     ) -> None:
-        """By the index of UCB1."""
+        """Rank by the index of UCB1."""
         shown, clicked, updates = state.shown[users], state.clicked[users], state.updates[users]
         ucb_lists(shown, clicked, updates, 1.5, self.cap, out, items, start)
 
 
 class CombCascade(CascadeUCB1):
-    """Combinatorial cascading UCB (Kveton et al. 2015) for sets of K items and a disjunctive reward: a click on any.
+    """Combinatorial cascading UCB (Kveton et al. 2015), for sets of K items whose reward is a click on any of them.
 
-    Its oracle maximises 1 - Π(1 - U_e) over sets, U_e = min(ŵ_e + sqrt(1.5·log(t - 1)/T_e), 1): the K largest. So it is
-    CascadeUCB1 with the cap. Departs from its paper, whose reward is conjunctive (all items must do); the order within
-    the set, left open there, is descending, and by number among those at the cap.
+    Its oracle maximises 1 - Π(1 - U_e) over sets, with U_e = min(ŵ_e + sqrt(1.5·log(t - 1)/T_e), 1), so it takes the K
+    largest: CascadeUCB1 with a cap. Departs from its paper, where the reward is conjunctive (all items must succeed).
+    The paper leaves the order within the set open; here it is descending, and by item number among those at the cap.
     """
 
     cap = 1.0
 
 
 class CascadeTS(ItemPolicy):
-    """Thompson sampling in the cascade model: the K largest of one draw from Beta(1 + clicks, 1 + misses) an item.
+    """Thompson sampling in the cascade model: the K largest of one draw an item from Beta(1 + clicks, 1 + misses).
 
-    With a uniform prior, each item alone (Hüyük and Tekin 2019, Zhong et al. 2021). See :class:`ItemPolicy`, but that
-    items never examined are drawn like others. Cost: L draws a list, some 0.1 µs each or more.
+    The prior is uniform and independent for each item (Hüyük and Tekin 2019, Zhong et al. 2021). See
+    :class:`ItemPolicy`; but items never examined are drawn like the others. Cost: L draws for each list, at 0.1 µs or
+    more each.
     """
 
     samples = True
@@ -155,21 +156,22 @@ class CascadeTS(ItemPolicy):
     def rank(
         self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
     ) -> None:
-        """By the draws."""
+        """Rank by the draws."""
         hits, misses = state.clicked[users] + 1, state.shown[users] - state.clicked[users] + 1
         drawn = [g.beta(a, b) for g, a, b in zip(rng[users], hits, misses, strict=True)]
         top_lists(np.stack(drawn), out, items, start)
 
 
 class PIE(ItemPolicy):
-    """Parsimonious item exploration (Combes et al. 2015): the K best so far, and at one place, sometimes, another.
+    """Parsimonious item exploration (Combes et al. 2015): the K best items so far, sometimes with another one inserted.
 
-    The leaders are the K items of largest ŵ_e (0 if never examined). If some items outside have a KL-UCB index, with
+    The leaders are the K items with the largest ŵ_e (0 if never examined). If other items have a KL-UCB index, with
     f(t) = log t + 4·log max(1, log t), of at least the last leader's ŵ, then with probability 1/2 one of them, drawn
     uniformly, is shown at position ``place`` and the last leader is left out.
 
-    Its paper chooses the place by how the reward falls with the position. For the probability of a click all places
-    cost the same and the first is examined most, so place is 0 by default (PIE(1) there). See :class:`ItemPolicy`.
+    The paper chooses the place by how the reward falls with the position. For the probability of a click all places
+    cost the same, and the first is examined most often, so place is 0 by default (PIE(1) in the paper). See
+    :class:`ItemPolicy`.
     """
 
     samples = True
@@ -181,7 +183,7 @@ class PIE(ItemPolicy):
     def rank(
         self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
     ) -> None:
-        """The leaders, and perhaps one more."""
+        """List the leaders, perhaps with one other item."""
         luck = np.stack([generator.random(2) for generator in rng[users]])
         shown, clicked, updates = state.shown[users], state.clicked[users], state.updates[users]
         pie_lists(shown, clicked, updates, luck, self.place, out, items, start)
@@ -198,9 +200,9 @@ def ucb_lists(
     items: Integers | None = None,
     start: Integers | None = None,
 ) -> None:
-    """The K items of largest min(ŵ + sqrt(scale·log(t)/T), cap), t = updates; an item never examined comes first.
+    """Write the K items with the largest min(ŵ + sqrt(scale·log(t)/T), cap) to out (users, K), where t = updates.
 
-    items, start: as for :func:`thali.lists.top.top_lists`. Cost: O(L) a user.
+    Items never examined come first. items, start: as for :func:`thali.lists.top.top_lists`. Cost: O(L) for each user.
     """
     users, K = out.shape
     top = np.empty(K)
@@ -214,7 +216,7 @@ def ucb_lists(
             value = np.inf if T == 0 else clicked[user, item] / T + sqrt(budget / T)
             size = insert(item, min(value, cap), size, top, out[user])
             if size == K and top[K - 1] >= cap:
-                break  # nothing can come before these
+                break  # no other item can beat these
 
 
 @kernel
@@ -228,11 +230,12 @@ def pie_lists(
     items: Integers | None = None,
     start: Integers | None = None,
 ) -> None:
-    """PIE: the leaders, the K items of largest ŵ; now and then one that may be better is put in at a place.
+    """Write the lists of :class:`PIE` to out (users, K): the K items with the largest ŵ, sometimes with another one.
 
-    The candidates are items outside the leaders with T·kl(ŵ_e, ŵ_K) ≤ f(t) = log t + 4·log max(1, log t), t = updates +
-    1: those whose index is at least the ŵ_K of the last leader. If there are any and luck[u, 0] < 1/2, candidate number
-    ⌊luck[u, 1]·their number⌋ takes the place, and the last leader goes. Cost: O(L) a user.
+    The candidates are the items outside these leaders with T·kl(ŵ_e, ŵ_K) ≤ f(t) = log t + 4·log max(1, log t),
+    t = updates + 1: those whose index is at least the ŵ_K of the last leader. If there are any and luck[u, 0] < 1/2,
+    candidate number ⌊luck[u, 1]·their number⌋ is inserted at ``place``, and the last leader is dropped. luck (users, 2)
+    are uniform random numbers. Cost: O(L) for each user.
     """
     users, K = out.shape
     top = np.empty(K)
@@ -247,7 +250,7 @@ def pie_lists(
         log_t = log(updates[user] + 1.0)
         budget, worst = log_t + 4.0 * log(max(1.0, log_t)), top[K - 1]
         count, wanted = 0, -1
-        for look in range(2):  # to count the candidates, then to find the one drawn
+        for look in range(2):  # first count the candidates, then find the one drawn
             if look == 1:
                 wanted = min(int(luck[user, 1] * count), count - 1)
                 count = 0
@@ -265,7 +268,7 @@ def pie_lists(
 
 @kernel
 def count(shown: Integers, clicked: Integers, lists: Integers, clicks: Booleans, rule: int) -> None:
-    """Add one examination, and one click where there was one, to every examined item. O(K) a user."""
+    """Count one examination, and one click if there was one, for every examined item. Cost: O(K) for each user."""
     for user in range(lists.shape[0]):
         for k in range(examined(clicks[user], rule)):
             shown[user, lists[user, k]] += 1

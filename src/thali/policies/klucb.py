@@ -1,4 +1,4 @@
-"""The index of KL-UCB, and lists of the items of largest index: kernels of the policies that count by item."""
+"""Kernels for policies that count by item: the index of KL-UCB, and lists of the items with the largest index."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ import numpy as np
 from thali.tools.jit import inlined, kernel
 from thali.tools.types import Integers
 
-# Pairs (examined, clicked) whose index is remembered: more than a list meets, few enough to stay in cache.
+# The size of the cache of indices by (examined, clicked): more pairs than a list meets, but few enough to stay cached.
 SLOTS = 1024
 
-# kl_index is right to this share of its value, whatever the counts.
+# The relative error of kl_index, for any counts.
 PRECISION = 4e-15
 
 
 @kernel
 def kl_index(p: float, limit: float) -> float:
-    """The largest q in [p, 1] with kl(p, q) ≤ limit, to the last digits.
+    """Return the largest q in [p, 1] with kl(p, q) ≤ limit, accurate to PRECISION.
 
-    Halley's method for x = q - p, where kl = -p·log(1 + x/p) - (1-p)·log(1 - x/(1-p)), a form that keeps its digits
+    Uses Halley's method for x = q - p, where kl = -p·log(1 + x/p) - (1-p)·log(1 - x/(1-p)), a form that stays accurate
     for small x, kl' = x/(q(1-q)) and kl'' = p/q² + (1-p)/(1-q)². It starts from the expansion of the root in
-    sqrt(limit), held below two bounds on it: where 2x² or (1-p)·log((1-p)/(1-q)) + p·log p, neither of which exceeds
-    kl, reaches limit. Each step cubes the error; two or three are made.
+    sqrt(limit), or from an upper bound on the root if that is smaller: the points where 2x² or
+    (1-p)·log((1-p)/(1-q)) + p·log p, neither of which exceeds kl, reaches limit. Each step cubes the error; two or
+    three steps suffice.
     """
     if p >= 1.0 or limit <= 0.0:
         return min(p, 1.0)
@@ -49,19 +50,20 @@ def kl_index(p: float, limit: float) -> float:
 
 @inlined
 def tangent(p: float, q: float) -> tuple[float, float]:
-    """(a, b) with a·c + b·(T - c) ≤ T·kl(c/T, q) for all counts, and equality at c/T = p, but for more than rounding.
+    """Return (a, b) with a·c + b·(T - c) ≤ T·kl(c/T, q) for all counts T and c.
 
-    For p < q: T·kl(c/T, q) is convex in (c, T - c) and scales with them, so that its slopes at one point make a bound.
+    At c/T = p, the two sides are equal except for a little slack that covers rounding. For p < q, T·kl(c/T, q) is
+    convex and homogeneous in (c, T - c), so its slopes at one point give a lower bound everywhere. Otherwise a = b = 0.
     """
     if not 0.0 <= p < q:
         return 0.0, 0.0
-    of_clicks = log(p / q) if p > 0.0 else -1e300  # not infinite, which times no clicks is no number
+    of_clicks = log(p / q) if p > 0.0 else -1e300  # not -inf, which times 0 clicks would be NaN
     return of_clicks * (1.0 + 1e-14) - 1e-14, log((1.0 - p) / (1.0 - q)) * (1.0 - 1e-14) - 1e-14
 
 
 @inlined
 def kl_bound(count: int, ones: int, q: float) -> float:
-    """T·kl(c/T, q) for counts T and c where c/T ≤ q, else 0: whether an index reaches q, without finding it."""
+    """Return T·kl(c/T, q) for T = count and c = ones if c/T < q, else 0. The index reaches q where this is ≤ f(t)."""
     p = ones / max(1, count)
     if count == 0 or p >= q:
         return 0.0
@@ -80,23 +82,23 @@ def kl_lists(
     items: Integers | None = None,
     start: Integers | None = None,
 ) -> None:
-    """The K items of largest index, in descending order, ties to the lowest item; into out (users, K).
+    """Write the K items with the largest index to out (users, K), in descending order, ties to the lowest item.
 
     f(t) = log t + 3 log max(1, log t), t = updates + 1; an item never examined has index 1.
 
-    items, start: what each user may choose from, all by default: items[start[u]:start[u + 1]], ascending, K or more of
-    them (-1 fills up otherwise); start (users + 1,), or (2,) where all users share one range.
+    items, start: user u may be shown items[start[u]:start[u + 1]], ascending, at least K items (otherwise -1 fills the
+    list); start is (users + 1,), or (2,) if all users share one range. By default, every item is allowed.
 
-    Cost a user: O(1) for each item to choose from, in fact a look at its counts; a list is done once it has K items of
-    index 1. Items with the same counts have the same index, so it is computed once for each pair (T, c) met and
-    remembered, as long as t is the same, for the next users too. It is not computed where T·kl(c/T, q) > f(t) at the
-    index q to beat: a bound on that, the tangent at the last pair that failed, takes two products; the tangent at the
-    pair's own c/T, two logarithms.
+    Cost for each user: O(1) for each item, usually one look at its counts. A list is complete once it has K items with
+    index 1. Items with the same counts T and c have the same index, so it is computed once for each pair (T, c) and
+    cached, also for the next users if t is the same. It need not be computed if T·kl(c/T, q) > f(t), where q is the
+    index to beat. Two lower bounds test that: the tangent at the last pair that failed, which takes two products, and
+    the tangent at the pair's own c/T, which takes two logarithms.
     """
     users, K = out.shape
     top = np.empty(K)
     pairs = np.empty((SLOTS, 2), dtype=np.int64)
-    bound = np.empty(SLOTS)  # the index of the pair, or what it is below
+    bound = np.empty(SLOTS)  # the index of the pair, or an upper bound on it
     exact = np.empty(SLOTS, dtype=np.bool_)
     budget, slack = 0.0, 0.0
     begin, end = 0, shown.shape[1]

@@ -14,18 +14,19 @@ from thali.tools.types import Booleans, Floats, Integers
 
 
 class PreferencePerceptron(Policy):
-    """Prefers the shown list with its clicked items moved to the top to the list as shown (Raman et al. 2012).
+    """Learns that a list with its clicked items moved to the top is better than the list as shown (Raman et al. 2012).
 
-    The utility of a list A is ⟨w, φ(A)⟩ with φ(A) = Σ_k Δ(a_k|a_1..a_{k-1})/log2(1 + k), a coverage in which the top
-    counts more. Shown is the greedy list under w; with Ā, the clicked items first and the others after them, each in
-    the order shown, the update is w += φ(Ā) - φ(A). It compares whole rankings, so it takes what was not clicked as
-    less wanted, examined or not: the paper's reason to leave it out.
+    The utility of a list A is ⟨w, φ(A)⟩ with φ(A) = Σ_k Δ(a_k|a_1..a_{k-1})/log2(1 + k), a coverage in which higher
+    positions count more. The policy shows the greedy list under w. Let Ā be the list with the clicked items first and
+    the others after them, both in the order shown. The update is w += φ(Ā) - φ(A). It compares whole rankings, so it
+    treats an item without a click as less wanted even if it was not examined. For this reason the paper leaves it out.
 
-    Departs from its paper: starts from even preferences w = 1/d, not from 0, where every list is as good; w is kept as
-    it is and its negative entries count as 0 when a list is made (their "clipped" perceptron cuts w itself), so
-    that the order of feedback does not matter. Both φ are by the weights of now, not of showing: Ā was never shown.
+    Departs from its paper: w starts from even preferences 1/d, not from 0, where all lists are equally good. Negative
+    entries of w count as 0 when a list is built, but are kept (the paper's "clipped" perceptron cuts w itself), so the
+    order of feedback does not matter. Both φ use the current weights, not those at the time of showing, because Ā was
+    never shown.
 
-    Cost a user: as :func:`thali.greedy_lists` to recommend; O(K·d) to learn; 8·d bytes.
+    Cost for each user: as :func:`thali.greedy_lists` to recommend; O(K·d) to learn; 8·d bytes.
 
     Examples
     --------
@@ -42,24 +43,24 @@ class PreferencePerceptron(Policy):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What w depends on."""
+        """The settings on which w depends."""
         return {"topics": self.catalog.topics_digest}
 
     def start(self, users: int) -> State:
-        """Even preferences."""
+        """Return the initial state: even preferences."""
         d = self.catalog.d
         return self.new_state(w=np.full((users, d), 1.0 / d), updates=np.zeros(users, dtype=np.int64))
 
     def choose(self, state: State, rng: Any) -> Integers:
-        """The greedy list under w."""
+        """Return the greedy lists under w."""
         return self.choose_among(state, rng, ALL)
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """The same, from what each user may be shown."""
+        """Return the greedy lists under w, from the items that each user may be shown."""
         return greedy.under(np.maximum(state.w, 0.0), self.catalog, self.K, choice=choice)
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """W += φ(Ā) - φ(A)."""
+        """Update w += φ(Ā) - φ(A)."""
         discount = 1.0 / np.log2(np.arange(2, self.K + 2))
         preferred = np.take_along_axis(lists, np.argsort(~clicks, axis=1, kind="stable"), axis=1)
         better = self.catalog.gains(preferred) - self.catalog.gains(lists)

@@ -1,4 +1,4 @@
-"""A bandit for every position: ranked bandits and independent bandits."""
+"""One bandit for each position: ranked bandits and independent bandits."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ BASES = ("ucb1", "kl-ucb", "exp3")
 
 
 class RankedBandits(Policy):
-    """Each position is a bandit of its own, rewarded by a click there: ranked bandits (Radlinski et al. 2008).
+    """Ranked bandits (Radlinski et al. 2008): each position is a bandit of its own, rewarded by a click there.
 
-    The first learns what most people click, the second what those click who did not click the first, and so on.
-    Symbols: T showings of an item at a position, ŵ its share of rewards there, t the number of updates + 1.
-    base="ucb1": the largest ŵ + sqrt(2·log(t - 1)/T) (Auer et al. 2002a); "kl-ucb": KL-UCB with f(t) = log t +
-    3·log max(1, log t) (Garivier and Cappé 2011); an item never shown at a position has an index of ∞, and of 1.
-    base="exp3": drawn with probability (1-γ)·exp(γ·s/n)/Σ + γ/n among n items, s the sum of rewards over their
-    probabilities (Auer et al. 2002b). Only the first click is a reward: whoever clicked is satisfied (Slivkins et al.
-    2013).
+    The first bandit learns what most people click, the second what people click who did not click the first item, and
+    so on. Symbols: T, how often an item was shown at a position; ŵ, its share of rewards there; t, the number of
+    updates + 1.
 
-    Departs from its papers: a bandit chooses among the items that are not above it, instead of having its choice
-    replaced by any other and rewarded with nothing, as which item was replaced is not to be seen in the list. Exp3
-    takes a reward's probability from the state at the time of the update, as if all items there are could have been
-    shown: with candidates= or exclude= it is biased.
+    base="ucb1" takes the largest ŵ + sqrt(2·log(t - 1)/T) (Auer et al. 2002a); an item never shown at a position has
+    index ∞. base="kl-ucb" is KL-UCB with f(t) = log t + 3·log max(1, log t) (Garivier and Cappé 2011); an item never
+    shown has index 1. base="exp3" draws an item with probability (1-γ)·exp(γ·s/n)/Σ + γ/n among n items, where s is the
+    sum of its rewards, each divided by its probability (Auer et al. 2002b). Only the first click is a reward, because a
+    user who clicked is satisfied (Slivkins et al. 2013).
+
+    Departs from its papers: a bandit chooses among the items that are not above it. In the papers its choice is
+    replaced by another item and gets no reward, but the list does not show which item was replaced. Exp3 takes the
+    probability of a reward from the state at the time of the update, as if every item of the catalog could have been
+    shown. So it is biased with candidates= or exclude=.
 
     Parameters
     ----------
     base: "ucb1", "kl-ucb" or "exp3".
-    gamma: γ in (0, 1], for base="exp3"; by default min(1, sqrt(L·log L/((e - 1)·n))) for a horizon n, else 0.1.
-    horizon: n, for gamma.
+    gamma: γ in (0, 1], for base="exp3"; by default min(1, sqrt(L·log L/((e - 1)·n))) given a horizon n, else 0.1.
+    horizon: n, for the default of gamma.
 
-    Cost a user: O(K·L) to recommend, O(K) to learn (O(L) for Exp3 after a click); 16·K bytes an item (8·K for Exp3).
+    Cost for each user: O(K·L) to recommend; O(K) to learn (Exp3: O(L) after a click); 16·K bytes an item (Exp3: 8·K).
 
     Examples
     --------
@@ -60,7 +62,7 @@ class RankedBandits(Policy):
 
     """
 
-    #: Which clicks are rewards: the first, or any (every position examined).
+    #: Which clicks are rewards: only the first (FIRST_CLICK), or all (ALL).
     rule: ClassVar[int] = FIRST_CLICK
     uses_gains = False
 
@@ -77,9 +79,9 @@ class RankedBandits(Policy):
         super().__init__(catalog, K, threads=threads)
         self.base = checks.one_of(f"base of {self.name}", base, BASES)
         self.samples = self.base == "exp3"
-        for told, given in (("gamma", gamma), ("horizon", horizon)):
+        for setting, given in (("gamma", gamma), ("horizon", horizon)):
             if not self.samples and given is not None:
-                raise ValueError(f"{told} of {self.name} must come with base='exp3', got {given!r}")
+                raise ValueError(f"{setting} of {self.name} must come with base='exp3', got {given!r}")
         if gamma is not None and horizon is not None:
             raise ValueError(f"horizon of {self.name} must not come with gamma, got {horizon!r}")
         if gamma is None:
@@ -92,12 +94,12 @@ class RankedBandits(Policy):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the statistics depend on."""
+        """The settings on which a state depends."""
         own = {"items": self.catalog.items_digest, "K": self.K, "base": self.base}
         return {**own, "gamma": self.gamma} if self.base == "exp3" else own
 
     def start(self, users: int) -> State:
-        """Nothing shown, nothing clicked, at any position."""
+        """Return the initial state: nothing shown and nothing clicked at any position."""
         shape, updates = (users, self.K, self.catalog.L), np.zeros(users, dtype=np.int64)
         if self.base == "exp3":
             return self.new_state(score=np.zeros(shape), updates=updates)
@@ -106,11 +108,11 @@ class RankedBandits(Policy):
         )
 
     def choose(self, state: State, rng: Any) -> Integers:
-        """Position by position, the choice of its bandit among what is left."""
+        """Return lists in which each bandit chooses among the items not above it."""
         return self.choose_among(state, rng, EVERYTHING)
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """The same, from what each user may be shown."""
+        """Return lists as :meth:`choose` does, from the items that each user may be shown."""
         users, K, L = state.users, self.K, self.catalog.L
         out = np.empty((users, K), dtype=np.int64)
         if self.base == "exp3":
@@ -120,7 +122,7 @@ class RankedBandits(Policy):
             exp3_lists(state.score, self.gamma, luck, excluded, out)
             return out
         items, start = choice.items_if_limited(users, self.catalog)
-        if items is not None and start is not None and start.size > 2:  # a range for every position
+        if items is not None and start is not None and start.size > 2:  # repeat each user's range for every position
             items = np.concatenate([np.tile(own, K) for own in np.split(items, start[1:-1])])
             start = np.append(0, np.cumsum(np.repeat(np.diff(start), K)))
         tops = np.empty((users * K, K), dtype=np.int64)
@@ -134,7 +136,7 @@ class RankedBandits(Policy):
         return out
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """Each position from its own reward."""
+        """Update the bandit of each position by its own reward."""
         if self.base == "exp3":
             exp3_learn(state.score, self.gamma, lists, clicks, self.rule, ~self.catalog.present)
         else:
@@ -143,11 +145,11 @@ class RankedBandits(Policy):
 
 
 class IndependentBandits(RankedBandits):
-    """Ranked bandits whose positions do not compete: any click is a reward for its position (Kohli et al. 2013).
+    """Ranked bandits that do not compete: every click is a reward for its position (Kohli et al. 2013).
 
-    Each position's bandit chooses among the items not above it and learns how often its items are clicked, whatever
-    was clicked elsewhere: the probability ranking principle. Where people click once at most, the same as ranked
-    bandits as they are here. See :class:`RankedBandits`.
+    Each bandit chooses among the items not above it and learns how often they are clicked, whatever was clicked
+    elsewhere: the probability ranking principle. If people click at most once, this is the same as
+    :class:`RankedBandits`.
     """
 
     rule = ALL
@@ -155,7 +157,7 @@ class IndependentBandits(RankedBandits):
 
 @kernel
 def first_free(tops: Integers, out: Integers) -> None:
-    """Position by position, the first item of its own ranking tops (users, K, K) not in the list yet; into out."""
+    """Write to out (users, K), at each position, the first item of its ranking in tops (users, K, K) not yet listed."""
     users, K = out.shape
     for user in range(users):
         out[user] = -1
@@ -168,9 +170,9 @@ def first_free(tops: Integers, out: Integers) -> None:
 
 @kernel
 def count_positions(shown: Integers, clicked: Integers, lists: Integers, clicks: Booleans, rule: int) -> None:
-    """Adds one showing of each item at its position, and one reward where it was clicked; (users, K, L).
+    """Count one showing of each item at its position in shown (users, K, L), and each reward in clicked (users, K, L).
 
-    By the rule, only the first click is a reward, or any is. O(K) a user.
+    The rule says whether only the first click is a reward, or every click. Cost: O(K) for each user.
     """
     users, K = lists.shape
     for user in range(users):
@@ -183,7 +185,10 @@ def count_positions(shown: Integers, clicked: Integers, lists: Integers, clicks:
 
 @inlined
 def exp3_sums(score: Floats, gamma: float, excluded: Booleans) -> tuple[int, float, float]:
-    """(n, m, Σ) over the n open items: m the largest score, Σ the sum of exp(γ·(score - m)/n). Most scores are 0."""
+    """Return (n, m, Σ) for the n items not excluded: m is the largest score, Σ the sum of exp(γ·(score - m)/n).
+
+    Most scores are 0, so their exponential is computed once.
+    """
     n, most = 0, 0.0
     for e in range(score.size):
         if not excluded[e]:
@@ -199,10 +204,10 @@ def exp3_sums(score: Floats, gamma: float, excluded: Booleans) -> tuple[int, flo
 
 @kernel
 def exp3_lists(score: Floats, gamma: float, luck: Floats, excluded: Booleans, out: Integers) -> None:
-    """Position by position, an item drawn with Exp3's probabilities among those open and not in the list yet.
+    """Write to out (users, K), at each position, an item drawn by Exp3 from those neither excluded nor in the list.
 
-    p_e = (1-γ)·exp(γ·score_e/n)/Σ + γ/n over the n items left; score (users, K, L), luck (users, K) uniform numbers,
-    excluded (users or 1, L) is restored. Cost: O(K·L) a user.
+    p_e = (1-γ)·exp(γ·score_e/n)/Σ + γ/n over the n items left. score (users, K, L); luck (users, K), uniform random
+    numbers; excluded (users or 1, L), restored at the end. Cost: O(K·L) for each user.
     """
     users, K, L = score.shape
     for user in range(users):
@@ -228,9 +233,10 @@ def exp3_lists(score: Floats, gamma: float, luck: Floats, excluded: Booleans, ou
 
 @kernel
 def exp3_learn(score: Floats, gamma: float, lists: Integers, clicks: Booleans, rule: int, gone: Booleans) -> None:
-    """Score += 1/p for every reward (by the rule, the first click or any), p as in exp3_lists with the list above it.
+    """Add 1/p to the score for every reward; p is the probability in exp3_lists, given the items above.
 
-    gone (L,): items no longer there. Cost: O(L) a user and reward.
+    The rule says whether only the first click is a reward, or every click. gone (L,): whether an item was removed.
+    Cost: O(L) for each user and reward.
     """
     excluded = gone.copy()
     for user in range(lists.shape[0]):
@@ -238,7 +244,7 @@ def exp3_learn(score: Floats, gamma: float, lists: Integers, clicks: Booleans, r
         for k in range(rewarded):
             e = lists[user, k]
             if clicks[user, k]:
-                excluded[e] = False  # it was shown, though it may be gone by now
+                excluded[e] = False  # it was shown, though it may have been removed since
                 n, most, total = exp3_sums(score[user, k], gamma, excluded)
                 p = (1.0 - gamma) * exp(gamma / n * (score[user, k, e] - most)) / total + gamma / n
                 score[user, k, e] += 1.0 / p

@@ -1,4 +1,4 @@
-"""Policies that learn nothing: the floors and the ceiling of a comparison."""
+"""Policies that learn nothing: the lower and upper limits of a comparison."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from thali.tools.types import Booleans, Floats, Integers
 
 
 class _Fixed(Policy):
-    """Learns nothing: it only counts its updates."""
+    """A policy that learns nothing. It only counts its updates."""
 
     uses_gains = False
 
     def start(self, users: int) -> State:
-        """No updates."""
+        """Return the initial state: no updates."""
         return self.new_state(updates=np.zeros(users, dtype=np.int64))
 
     def choose(self, state: State, rng: Any) -> Integers:
-        """What :meth:`choose_among` chooses from everything."""
+        """Return lists from all items."""
         return self.choose_among(state, rng, ALL)
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """Nothing is learned."""
+        """Count the update."""
         state.updates += 1
 
 
 class Random(_Fixed):
-    """K items at random for every list. Cost: O(L) a list."""
+    """Lists K random items. Cost: O(L) for each list."""
 
     samples = True
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """From what each user may be shown."""
+        """Return lists from the items that each user may be shown."""
         items, start = choice.items_of(state.users, self.catalog.present)
         ends = [(start[0], start[1])] * state.users if start.size == 2 else pairwise(start)
         return np.stack([g.choice(items[a:b], self.K, replace=False) for g, (a, b) in zip(rng, ends, strict=True)])
 
 
 class MostPopular(_Fixed):
-    """The K most popular items, the same for everybody, in descending order; ties to the lowest item.
+    """Lists the K most popular items, the same for everybody, in descending order; ties go to the lowest item.
 
-    popularity: (L,), any numbers; by default Σ_j w̄(e,j), in which an item attracts a person of even tastes.
-    Cost: O(L) a list.
+    popularity: (L,), any numbers; by default Σ_j w̄(e,j), proportional to the attraction for even preferences.
+    Cost: O(L) for each list.
     """
 
     def __init__(self, catalog: Catalog, K: int, *, popularity: Any = None, threads: int = 1) -> None:
@@ -62,7 +62,7 @@ class MostPopular(_Fixed):
             self.popularity = checks.floats(f"popularity of {self.name}", popularity, (catalog.L,), "(L,)")
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """From what each user may be shown."""
+        """Return lists from the items that each user may be shown."""
         known = np.asarray(self.catalog.csr.sum(axis=1)).ravel() if self.popularity is None else self.popularity
         if len(known) != self.catalog.L:
             raise ValueError(
@@ -77,16 +77,16 @@ class MostPopular(_Fixed):
 
 
 class Oracle(_Fixed):
-    """Knows θ*, and shows the greedy list under it: what is left to lose once preferences have been learned.
+    """Knows θ*, and shows the greedy list under it. Its regret is what remains once preferences have been learned.
 
-    It knows the learner's weights w̄, not the person's, and takes people to click by the diverse cascade model. A state
-    holds theta (users, d). See :func:`thali.greedy_lists` for its cost.
+    It uses the learner's weights w̄, not the true ones, and assumes that people click by the diverse cascade model. Its
+    state holds theta (users, d). For the cost, see :func:`thali.greedy_lists`.
 
     Parameters
     ----------
-    theta: θ* (users, d), of which a state takes the first, or (d,) for all; even preferences by default.
+    theta: θ* (users, d), of which a state takes the first rows, or (d,) for all users; even preferences by default.
     build: how the list is built (:class:`thali.lists.Builder`); greedily by default.
-    features: what the builder is told to use, "gains" or "items".
+    features: the features that the builder uses, "gains" or "items".
 
     """
 
@@ -111,16 +111,16 @@ class Oracle(_Fixed):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a state of it depends on."""
+        """The settings on which a state depends."""
         return {"topics": self.catalog.topics_digest}
 
     def start(self, users: int) -> State:
-        """Everybody's θ*."""
+        """Return a state with the θ* of each user."""
         if 1 < len(self.theta) < users:
             raise ValueError(f"users of init must be at most the {len(self.theta)} of theta, got {users}")
         rows = np.tile(self.theta, (users, 1)) if len(self.theta) == 1 else self.theta[:users].copy()
         return self.new_state(theta=rows, updates=np.zeros(users, dtype=np.int64))
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """The greedy list, from what each user may be shown."""
+        """Return the greedy lists, from the items that each user may be shown."""
         return greedy.under(state.theta, self.catalog, self.K, choice=choice, build=self.build, features=self.features)

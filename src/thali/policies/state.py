@@ -1,4 +1,4 @@
-"""All that a policy has learned: named arrays with users as the first axis, and one portable file of them."""
+"""All that a policy has learned: named arrays whose first axis is users, saved as one portable file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ HEADER = "header.json"
 
 
 class State:
-    """Arrays by name (``state.M``), users first, with the settings of the learner that they belong to.
+    """Named arrays (``state.M``) whose first axis is users, with the name and settings of the learner they belong to.
 
-    ``learner`` and ``settings`` say whose statistics these are; a policy refuses a state of another learner.
+    A policy refuses a state with another ``learner`` or other ``settings``.
     """
 
-    #: Classes by the family that their files name, so that a file comes back as what it was.
+    #: The class of each family, by the name stored in files, so that a file is loaded as the class that saved it.
     families: ClassVar[dict[str, type[State]]] = {}
     family: ClassVar[str] = "plain"
     arrays: dict[str, NDArray[Any]]
@@ -44,7 +44,7 @@ class State:
         if None in users.values() or len(set(users.values())) != 1:
             raise ValueError(f"arrays of State must have users as their first axis, got lengths {users}")
         self.learner = learner
-        self.settings: dict[str, Any] = json.loads(json.dumps(settings))  # as it will come back from a file
+        self.settings: dict[str, Any] = json.loads(json.dumps(settings))  # as a file would return it
         self.arrays = arrays
 
     def __getattr__(self, name: str) -> NDArray[Any]:
@@ -70,19 +70,19 @@ class State:
         return int(next(iter(self.arrays.values())).shape[0])
 
     def check(self) -> None:
-        """An error if the arrays cannot be what this family holds; called when a file is loaded."""
+        """Raise an error if the arrays are not valid for this family. Called when a file is loaded."""
 
     def copy(self) -> Self:
-        """An independent copy."""
+        """Return an independent copy."""
         return type(self)(self.learner, self.settings, **{name: array.copy() for name, array in self.arrays.items()})
 
     def take(self, users: Any) -> Self:
-        """An independent state of some of the users, by index: to show and learn for them alone."""
+        """Return an independent state of some of the users, by index, to recommend and learn for them alone."""
         picked = self._index(users)
         return type(self)(self.learner, self.settings, **{name: array[picked] for name, array in self.arrays.items()})
 
     def put(self, users: Any, part: State) -> None:
-        """Write a state of as many users into the places of these users: what :meth:`take` took, after learning."""
+        """Write a state of these users back, such as one from :meth:`take` after it has learned."""
         picked = self._index(users)
         shapes, own = ({name: a.shape[1:] for name, a in state.arrays.items()} for state in (part, self))
         whose, ours = ((state.learner, state.settings) for state in (part, self))
@@ -93,7 +93,7 @@ class State:
         self.refresh()
 
     def refresh(self) -> None:
-        """Recompute what follows from the arrays; nothing here, see the families."""
+        """Recompute what is derived from the arrays. Subclasses override this; here there is nothing to do."""
 
     def _index(self, users: Any) -> NDArray[np.int64]:
         picked = np.atleast_1d(np.asarray(users))
@@ -104,7 +104,7 @@ class State:
         return picked.astype(np.int64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one portable file (a zip of a JSON header and .npy arrays; no pickle), whole or not at all."""
+        """Write one portable file (a zip of a JSON header and .npy arrays, no pickle), atomically."""
         header = {"format": FORMAT, "family": self.family, "learner": self.learner, "settings": self.settings}
         with atomic_file(path) as file, zipfile.ZipFile(file, "w") as archive:
             archive.writestr(HEADER, json.dumps(header))
@@ -117,7 +117,7 @@ State.families[State.family] = State
 
 
 def load_state(path: str | os.PathLike[str]) -> State:
-    """The state in a file written by :meth:`State.save`, equal to the last bit."""
+    """Load a state from a file written by :meth:`State.save`, equal to the last bit."""
     if not Path(path).exists():
         raise FileNotFoundError(f"path of load_state must be a file written by state.save, found nothing at {path}")
     try:

@@ -1,7 +1,7 @@
-"""The search engine: the lists of :mod:`thali.lists.plain`, bit for bit, without looking at every item.
+"""The search engine: builds the same lists as :mod:`thali.lists.plain`, bit for bit, without scoring every item.
 
-This package can be replaced as a whole: the rest of thali calls :func:`build`, and nothing else here. docs/engine.md
-explains how it works.
+The rest of thali calls only :func:`build`, so this package can be replaced as a whole. docs/engine.md explains how it
+works.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def build(
     cap: float = inf,
     choice: Choice = ALL,
 ) -> Integers:
-    """The lists (users, K) of :func:`thali.lists.plain.build`, for a compiled coverage.
+    """Return the same lists (users, K) as :func:`thali.lists.plain.build`, for a compiled coverage.
 
-    The catalog keeps the search index, which is built with the first list. Cost: docs/engine.md.
+    The first call builds the search index, which the catalog then keeps. Cost: see docs/engine.md.
     """
     out = np.empty((len(estimate), K), dtype=np.int64)
     estimate, inverse = np.ascontiguousarray(estimate), np.ascontiguousarray(inverse)

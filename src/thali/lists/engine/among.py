@@ -1,4 +1,4 @@
-"""Exact greedy lists from a few candidates: every candidate has a bound, and is scored only while that may win."""
+"""Exact greedy lists from a few candidates. A candidate is scored only if its bound says that it may win."""
 
 from math import inf, sqrt
 
@@ -14,70 +14,71 @@ from thali.tools.lanes import fused
 
 @kernel
 def greedy(kind, items, among, among_start, estimate, inverse, alpha, cap, out):
-    """Greedy lists where user u chooses from among[among_start[u]:among_start[u + 1]] alone, ascending.
+    """Write greedy lists to out (users, K), where user u may be shown only among[among_start[u]:among_start[u + 1]].
 
-    The same lists as :func:`thali.lists.plain.greedy`; arguments as there.
+    Candidates are in ascending order. The lists and the other arguments are those of :func:`thali.lists.plain.greedy`.
 
-    The bound x·θ̄⁺ + α·sqrt(xᵀ(M⁻¹)⁺x) of each candidate holds at all later positions, and an index stays while none of
-    its topics is shown. Cost a user: at most O(n·(s² + K)) for n candidates with s topics each; memory O(n).
+    The bound x·θ̄⁺ + α·sqrt(xᵀ(M⁻¹)⁺x) of a candidate holds at all later positions, and its index stays the same until
+    one of its topics is shown. Cost for each user, for n candidates with s topics each: usually O(n·(s² + K)), at most
+    O(K·n·s²); memory O(n).
     """
     users, K = out.shape
     d = estimate.shape[1]
     slack = 8.0 * (d + 8.0) * EPSILON
     state, x = np.empty(d), np.empty(d)
     longest = 0
-    for own in range(among_start.size - 1):
-        longest = max(longest, among_start[own + 1] - among_start[own])
-    bound, found, found_at = np.empty(longest), np.empty(longest), np.empty(longest, dtype=np.int64)
-    masks, covered = np.empty(longest, dtype=np.int64), np.empty(K, dtype=np.int64)
+    for set_number in range(among_start.size - 1):
+        longest = max(longest, among_start[set_number + 1] - among_start[set_number])
+    bound, score, scored_at = np.empty(longest), np.empty(longest), np.empty(longest, dtype=np.int64)
+    masks, shown_since = np.empty(longest, dtype=np.int64), np.empty(K, dtype=np.int64)
     for user in range(users):
-        own = user if among_start.size > 2 else 0
-        first, size = among_start[own], among_start[own + 1] - among_start[own]
-        theta, width = estimate[user], alpha[user]
+        set_number = user if among_start.size > 2 else 0
+        first, size = among_start[set_number], among_start[set_number + 1] - among_start[set_number]
+        theta, user_alpha = estimate[user], alpha[user]
         minv = inverse[user % len(inverse)]
         state[:] = empty(kind)
         for n in range(size):
             bound[n] = inf
-            found_at[n] = -1
+            scored_at[n] = -1
             masks[n] = 0
             for a in range(items.begin[among[first + n]], items.end[among[first + n]]):
                 masks[n] |= bit_of(items.topics[a])
         for k in range(K):
-            covered[k] = 0
+            shown_since[k] = 0
             best, best_at = -inf, -1
             for n in range(size):
                 if bound[n] < best:
                     continue
-                if found_at[n] < 0 or masks[n] & covered[found_at[n]]:
+                if scored_at[n] < 0 or masks[n] & shown_since[scored_at[n]]:
                     e = among[first + n]
                     m, q, p, P = terms(
                         kind, items.begin[e], items.end[e], items.topics, items.weights, state, theta, minv,
-                        width != 0.0, x,
+                        user_alpha != 0.0, x,
                     )  # fmt: skip
-                    found[n], found_at[n] = min(cap, optimistic(m, q, width)), k
-                    bound[n] = (p + width * sqrt(P)) * (1.0 + slack) + TINY
-                # Candidates ascend, so ties stay with the lowest. An index may be -inf, if θ̄ is that large.
-                if found[n] > best or (best_at < 0 and bound[n] > -inf):
-                    best, best_at = found[n], n
+                    score[n], scored_at[n] = min(cap, optimistic(m, q, user_alpha)), k
+                    bound[n] = (p + user_alpha * sqrt(P)) * (1.0 + slack) + TINY
+                # Candidates ascend, so the lowest wins a tie. If θ̄ is huge, even the best index may be -inf.
+                if score[n] > best or (best_at < 0 and bound[n] > -inf):
+                    best, best_at = score[n], n
             e = among[first + best_at]
             out[user, k] = e
-            bound[best_at] = found[best_at] = -inf
-            found_at[best_at], masks[best_at] = k, 0
+            bound[best_at] = score[best_at] = -inf
+            scored_at[best_at], masks[best_at] = k, 0
             if kind != FIXED:
                 for i in range(k + 1):
                     for a in range(items.begin[e], items.end[e]):
-                        covered[i] |= bit_of(items.topics[a])
+                        shown_since[i] |= bit_of(items.topics[a])
                 for a in range(items.begin[e], items.end[e]):
                     state[items.topics[a]] = cover(kind, items.weights[a], state[items.topics[a]])
 
 
 @inlined
 def terms(kind, lo, hi, topics, weights, state, estimate, inverse, wide, x):
-    """The sums behind one item's index and a bound on it, over its topics[lo:hi] in ascending order.
+    """Return the sums (m, q, p, P) for one item, over its topics[lo:hi] in ascending order.
 
-    Returns (m, q, p, P): m = x·θ̄ and q = xᵀM⁻¹x, by the operations of :func:`thali.lists.plain.mean_and_variance`, make
-    the index; p = x·θ̄⁺ and P = xᵀ(M⁻¹)⁺x make a bound that can only fall as coverage grows. ``wide`` False leaves the
-    quadratic forms out; ``x`` is scratch. Cost: O(s²) for an item of s topics.
+    m = x·θ̄ and q = xᵀM⁻¹x give the index, by the same operations as :func:`thali.lists.plain.mean_and_variance`.
+    p = x·θ̄⁺ and P = xᵀ(M⁻¹)⁺x give a bound that can only fall as coverage grows. If ``wide`` is False, q and P are 0.
+    ``x`` is scratch. Cost: O(s²) for an item with s topics.
     """
     m, p, q, P = 0.0, 0.0, 0.0, 0.0
     for a in range(hi - lo):

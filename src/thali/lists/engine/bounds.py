@@ -1,16 +1,17 @@
-"""Indices and bounds on them, for eight items or boxes at once.
+"""Indices and upper bounds on them, for eight items or boxes at once.
 
-All bounds come from two facts about h(x) = x·θ̄ + α·sqrt(xᵀM⁻¹x), x ≥ 0. It is sublinear: h(x) ≤ Σ_j x_j·h(e_j). And
+All bounds follow from two facts about h(x) = x·θ̄ + α·sqrt(xᵀM⁻¹x), x ≥ 0. It is sublinear: h(x) ≤ Σ_j x_j·h(e_j). And
 sqrt(q) ≤ r/2 + q/(2r) for any r > 0, with equality at r = sqrt(q), so that
 
     h(x) ≤ α·r/2 + Σ_j x_j·(θ̄_j + α/(2r)·(M⁻¹x)_j).
 
-Where (M⁻¹x)_j is replaced by something no smaller that does not depend on x, the right side is a sum over topics, each
-of which is largest at one end of its range. Unlike bounds that take each part of the index where it is largest, this
-one knows that a topic that is disliked cannot add width without adding dislike. As any r will do, a rough one does.
+Replace (M⁻¹x)_j by an upper bound that does not depend on x. The right side is then a sum over topics, and each term is
+largest at one end of the range of x_j. Bounding x·θ̄ and the square root separately would be looser: here, a topic with
+negative θ̄_j cannot widen the interval without also lowering the mean. Any r > 0 gives a valid bound, so r need not be
+computed exactly.
 
-Bounds over [0, x] hold at this and every later position, because gains only shrink. M⁻¹ has negative entries, so the
-index itself may rise.
+A bound over [0, x] holds at this and every later position, because gains only shrink. The index itself may rise,
+because M⁻¹ has negative entries.
 """
 
 from math import inf, sqrt
@@ -37,98 +38,102 @@ from thali.tools.lanes import (
 )
 
 EPSILON = 2.220446049250313e-16
-# Added to every bound: squares of gains below this underflow, so relative slack alone would not cover them.
+# Added to every bound. The squares of gains below this underflow, so a relative slack alone would not cover them.
 TINY = 1e-140
-# Whatever indexes an array here is unsigned: Numba then leaves out its test for negative indices.
+# All array indices here are unsigned, so that Numba omits its check for negative indices.
 U0, U1, U2, U3, U4, W = (np.uint64(n) for n in (0, 1, 2, 3, 4, WIDTH))
 
 
 class Belief(NamedTuple):
-    """What is believed of one user, at one position of their list, and the slack that rounding needs."""
+    """The learner's beliefs about one user at one position of the list, and the slack that covers rounding."""
 
     kind: Any
-    """Of the coverage."""
+    """The kind of coverage, as in :mod:`thali.catalog.coverage`."""
     state: Any
-    """(d,): of each topic, as in :mod:`thali.catalog.coverage`; 1 for fixed features."""
+    """(d,): the state of each topic, as in :mod:`thali.catalog.coverage`; 1 for fixed features."""
     theta: Any
     """θ̄ (d,)."""
     minv: Any
     """M⁻¹ (d, d)."""
-    flat: Any
-    """The same (d·d,)."""
+    minv_flat: Any
+    """M⁻¹ (d·d,), flat."""
     alpha: Any
     cap: Any
-    """An index is min(cap, index)."""
+    """The largest value of an index: larger ones are cut to it."""
     majorants: Any
-    """G (d,): the sums of the positive entries of M⁻¹ by topic; only where some items have many topics."""
-    rough: Any
-    """What a bound made with a rough root is multiplied by."""
-    error_m: Any
-    """What rounding can add to x·θ̄, and to the bounds, at most."""
-    error_q: Any
-    """What rounding can add to xᵀM⁻¹x, at most."""
+    """G (d,): for each topic, the sum of the positive entries of its row of M⁻¹. Set only if items have many topics."""
+    rough_factor: Any
+    """The factor that makes a bound valid although it was computed with an approximate root."""
+    mean_error: Any
+    """The most that rounding can add to x·θ̄ and to a bound."""
+    variance_error: Any
+    """The most that rounding can add to xᵀM⁻¹x."""
 
 
 @inlined
 def lane_gains(kind, weights, state):
-    """Δ_j(e|S) in each lane; the state of fixed features is 1."""
+    """Return Δ_j(e|S) in each lane. The state of fixed features must be 1."""
     return positive(weights - state) if kind == MAX else weights * state
 
 
 @inlined
-def worths(theta, flat, alpha, slack, scratch, out):
-    """(θ̄_j + α·D_j)⁺ into out (d,), where D_i·D_j ≥ (M⁻¹)_ij for all i and j: h(e_j), or a little more.
+def worths(theta, minv_flat, alpha, slack, inverse_root, out):
+    """Write (θ̄_j + α·D_j)⁺ to out (d,): at least h(e_j), or 0 if that is negative.
 
-    scratch (d + 8,). Returns Σ_j (|θ̄_j| + α·D_j) and (Σ_j D_j)², each times slack. O(d²).
+    D is such that D_i·D_j ≥ (M⁻¹)_ij for all i and j. inverse_root (d + 8,) is scratch. Returns Σ_j (|θ̄_j| + α·D_j)
+    and (Σ_j D_j)², each times slack: ``mean_error`` and ``variance_error`` of :class:`Belief`. Cost: O(d²).
     """
     d = np.uint64(theta.size)
-    most = 0.0
+    largest_variance = 0.0
     for j in range(d):
-        most = max(most, flat[j * d + j])
+        largest_variance = max(largest_variance, minv_flat[j * d + j])
     for j in range(d):
-        out[j] = max(flat[j * d + j], 1e-24 * most + 1e-280)  # not 0, not even by rounding: it is divided by
-        scratch[j] = 1.0 / sqrt(out[j])
-    # No correlation is above 1 but by rounding, which is large where M is nearly singular.
-    stretches, rest = spread(1.0), 1.0
+        # Above 0 even after rounding, because it is divided by.
+        out[j] = max(minv_flat[j * d + j], 1e-24 * largest_variance + 1e-280)
+        inverse_root[j] = 1.0 / sqrt(out[j])
+    # Correlations exceed 1 only by rounding, but by a lot if M is nearly singular.
+    correlations, rest = spread(1.0), 1.0
     whole = d // W * W
     for i in range(d):
         row = spread(0.0)
         for j in range(U0, whole, W):
-            row = larger(row, load(flat, i * d + j) * load(scratch, j))
-        stretches = larger(stretches, row * scratch[i])
+            row = larger(row, load(minv_flat, i * d + j) * load(inverse_root, j))
+        correlations = larger(correlations, row * inverse_root[i])
         for j in range(whole, d):
-            rest = max(rest, flat[i * d + j] * scratch[i] * scratch[j])
-    stretch = max(rest, largest(stretches))
-    total, widths = 0.0, 0.0
+            rest = max(rest, minv_flat[i * d + j] * inverse_root[i] * inverse_root[j])
+    correlation = max(rest, largest(correlations))
+    total, width_sum = 0.0, 0.0
     for j in range(d):
-        wide = sqrt(stretch * out[j])
-        # Where the two cancel, rounding is as large as they are, not as what is left.
-        out[j] = max(0.0, theta[j] + alpha * wide + slack * (abs(theta[j]) + alpha * wide))
-        total += abs(theta[j]) + alpha * wide
-        widths += wide
-    return slack * total + TINY, slack * (widths * widths)
+        width = sqrt(correlation * out[j])
+        # If the two cancel, the rounding error is relative to their sizes, not to the small difference.
+        out[j] = max(0.0, theta[j] + alpha * width + slack * (abs(theta[j]) + alpha * width))
+        total += abs(theta[j]) + alpha * width
+        width_sum += width
+    return slack * total + TINY, slack * (width_sum * width_sum)
 
 
 @inlined
-def lane_values(size, t, topics, pool, at, belief, x):
-    """The indices of 8 items with the same topics, each by the operations of :func:`thali.lists.plain.index`."""
+def lane_values(size, topics_at, topics, pool, at, belief, x):
+    """Return the indices of 8 items with the same topics, by the same operations as :func:`thali.lists.plain.index`."""
     m, q = spread(0.0), spread(0.0)
     for a in range(size):
-        i = np.uint64(topics[t + a])
+        i = np.uint64(topics[topics_at + a])
         g = lane_gains(belief.kind, load(pool, at + a * W), spread(belief.state[i]))
         store(x, a * W, g)
         m = fused(g, belief.theta[i], m)
         mixed = spread(0.0)
         for b in range(a):
-            mixed = fused(load(x, b * W), belief.minv[i, np.uint64(topics[t + b])], mixed)
+            mixed = fused(load(x, b * W), belief.minv[i, np.uint64(topics[topics_at + b])], mixed)
         q = fused(g, fused(mixed, 2.0, g * belief.minv[i, i]), q)
     return fused(root(positive(q)), belief.alpha, m)
 
 
 @inlined
 def two_values(size, pool, at, other, states, thetas, entries, belief, x, y):
-    """The same for two eights of items with many topics, whose state, θ̄ and entries of M⁻¹ (size, size) are given:
-    eight sums at a time, which do not wait for one another.
+    """Return the indices of two blocks of 8 items with many topics, the one at ``at`` and the one at ``other``.
+
+    states, thetas and entries are the coverage state, θ̄ and M⁻¹ (size, size) of these topics. Eight independent sums
+    run at a time, so that the processor need not wait for any one of them.
     """
     m, q, n, p = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
     for a in range(size):
@@ -149,8 +154,8 @@ def two_values(size, pool, at, other, states, thetas, entries, belief, x, y):
             s1, t1 = fused(g, entries[e1 + b], s1), fused(h, entries[e1 + b], t1)
             s2, t2 = fused(g, entries[e2 + b], s2), fused(h, entries[e2 + b], t2)
             s3, t3 = fused(g, entries[e3 + b], s3), fused(h, entries[e3 + b], t3)
-        q = corner_of_four(a, size, e0, e1, e2, e3, s0, s1, s2, s3, x, entries, q)
-        p = corner_of_four(a, size, e0, e1, e2, e3, t0, t1, t2, t3, y, entries, p)
+        q = add_four_topics(a, size, e0, e1, e2, e3, s0, s1, s2, s3, x, entries, q)
+        p = add_four_topics(a, size, e0, e1, e2, e3, t0, t1, t2, t3, y, entries, p)
     for a in range(whole, size):
         g, mixed = load(x, a * W), spread(0.0)
         h, other_mixed = load(y, a * W), spread(0.0)
@@ -163,8 +168,8 @@ def two_values(size, pool, at, other, states, thetas, entries, belief, x, y):
 
 
 @inlined
-def corner_of_four(a, size, e0, e1, e2, e3, s0, s1, s2, s3, x, entries, q):
-    """Adds topics a to a + 3 to q: s0 to s3 are their sums with all topics before a."""
+def add_four_topics(a, size, e0, e1, e2, e3, s0, s1, s2, s3, x, entries, q):
+    """Return q with topics a to a + 3 added; s0 to s3 are their sums Σ_b (M⁻¹)_ab·x_b over all topics b before a."""
     g0, g1, g2, g3 = load(x, a * W), load(x, (a + U1) * W), load(x, (a + U2) * W), load(x, (a + U3) * W)
     s1 = fused(g0, entries[e1 + a], s1)
     s2 = fused(g1, entries[e2 + a + U1], fused(g0, entries[e2 + a], s2))
@@ -176,103 +181,107 @@ def corner_of_four(a, size, e0, e1, e2, e3, s0, s1, s2, s3, x, entries, q):
 
 
 @inlined
-def lane_bounds(size, t, topics, boxes, at, corner, belief, x, y):
-    """Bounds of the index over 8 boxes [low, high] with the same topics, at this coverage. O(s²).
+def lane_bounds(size, topics_at, topics, boxes, at, unit, belief, x, y):
+    """Return bounds on the index over 8 boxes [low, high] with the same topics, at the current coverage. Cost: O(s²).
 
-    (M⁻¹x)_j is bounded over the box entry by entry. corner: what a byte of the boxes counts in each topic.
+    (M⁻¹x)_j is bounded over the box entry by entry. unit: the weight that one unit of a byte stands for in each topic.
     """
     low = at + size * W
     for a in range(size):
-        i = np.uint64(topics[t + a])
+        i = np.uint64(topics[topics_at + a])
         covering = spread(belief.state[i])
-        up = lane_gains(belief.kind, load_bytes(boxes, at + a * W) * corner[a], covering)
-        down = lane_gains(belief.kind, load_bytes(boxes, low + a * W) * corner[a], covering)
+        up = lane_gains(belief.kind, load_bytes(boxes, at + a * W) * unit[a], covering)
+        down = lane_gains(belief.kind, load_bytes(boxes, low + a * W) * unit[a], covering)
         store(x, U2 * a * W, up)
         store(x, U2 * a * W + W, down)
         product = up * belief.minv[i, i]
         for b in range(a):
-            entry = belief.minv[i, np.uint64(topics[t + b])]
+            entry = belief.minv[i, np.uint64(topics[topics_at + b])]
             side = U0 if entry >= 0.0 else W
             product = fused(load(x, U2 * b * W + side), entry, product)
             store(y, b * W, fused(load(x, U2 * a * W + side), entry, load(y, b * W)))
         store(y, a * W, product)
-    square = spread(belief.error_q)
+    square = spread(belief.variance_error)
     for a in range(size):
         square = fused(load(x, U2 * a * W), positive(load(y, a * W)), square)
     r, inverse = rough_roots(square)
-    factor = inverse * (0.5 * belief.alpha * belief.rough)
-    total = r * (0.5 * belief.alpha * belief.rough) + factor * belief.error_q + belief.error_m
+    factor = inverse * (0.5 * belief.alpha * belief.rough_factor)
+    total = r * (0.5 * belief.alpha * belief.rough_factor) + factor * belief.variance_error + belief.mean_error
     for a in range(size):
-        each = fused(load(y, a * W), factor, belief.theta[np.uint64(topics[t + a])])
+        each = fused(load(y, a * W), factor, belief.theta[np.uint64(topics[topics_at + a])])
         total = total + larger(load(x, U2 * a * W) * each, load(x, U2 * a * W + W) * each)
     return total
 
 
 @inlined
-def lane_sums(size, boxes, at, corner, most, states, thetas, majorant, belief):
-    """Bounds of the index over 8 boxes with the same many topics, at this probabilistic or fixed coverage. O(s).
+def lane_sums(size, boxes, at, unit, sum_unit, states, thetas, majorant, belief):
+    """Return bounds on the index over 8 boxes with the same many topics, at the current coverage. Cost: O(s).
 
-    With G_j = Σ_i (M⁻¹)⁺_ij, xᵀM⁻¹x ≤ Σ_j G_j·x_j², so the index is at most α·r/2 + Σ_j φ_j(w_j) with convex
-    φ_j(w) = θ̄_j·x + α/(2r)·G_j·x², x = w·(1 - c_j). And for any λ ≥ 0, as Σ_j w_j is at most the largest sum S in the
-    box, that is at most λ·S + Σ_j (φ_j(w_j) - λ·w_j) with each w_j at one end. λ is the largest φ_j(w)/w there.
-    corner, most: what a byte of the boxes counts in each topic, and in S. majorant: G_j·(1 - c_j)².
+    Only for probabilistic coverage and fixed features. With G_j = Σ_i (M⁻¹)⁺_ij, xᵀM⁻¹x ≤ Σ_j G_j·x_j². So the index is
+    at most α·r/2 + Σ_j φ_j(w_j), where φ_j(w) = θ̄_j·x + α/(2r)·G_j·x² with x = w·(1 - c_j) is convex. Let S be the
+    largest sum of weights of any item in the box. As Σ_j w_j ≤ S, for any λ ≥ 0 the bound is at most
+    λ·S + Σ_j (φ_j(w_j) - λ·w_j), and each term is largest with w_j at one end of its range. λ is the largest φ_j(w)/w
+    at the upper corner, or 0 if that is negative.
+
+    unit, sum_unit: what one unit of a byte stands for, in each topic and in S. majorant: G_j·(1 - c_j)².
     """
-    total, steepest = load_bytes(boxes, at + U2 * size * W) * most, spread(0.0)
+    total, steepest = load_bytes(boxes, at + U2 * size * W) * sum_unit, spread(0.0)
     for a in range(size):
-        steepest = larger(steepest, load_bytes(boxes, at + a * W) * (corner[a] * majorant[a]))
+        steepest = larger(steepest, load_bytes(boxes, at + a * W) * (unit[a] * majorant[a]))
     r, inverse = rough_roots(steepest * total)
-    half = 0.5 * belief.alpha * belief.rough
+    half = 0.5 * belief.alpha * belief.rough_factor
     factor, slope = inverse * half, spread(0.0)
     for a in range(size):
-        steep = load_bytes(boxes, at + a * W) * (corner[a] * majorant[a]) * factor
+        steep = load_bytes(boxes, at + a * W) * (unit[a] * majorant[a]) * factor
         slope = larger(slope, steep + thetas[a] * states[a])
-    upper = r * half + slope * total * belief.rough + belief.error_m
+    upper = r * half + slope * total * belief.rough_factor + belief.mean_error
     for a in range(size):
-        low, high = load_bytes(boxes, at + (size + a) * W) * corner[a], load_bytes(boxes, at + a * W) * corner[a]
+        low, high = load_bytes(boxes, at + (size + a) * W) * unit[a], load_bytes(boxes, at + a * W) * unit[a]
         rest = slope - thetas[a] * states[a]
         upper = upper - smaller(low * (rest - low * majorant[a] * factor), high * (rest - high * majorant[a] * factor))
     return upper
 
 
 @inlined
-def corner_bounds(size, index, high, layout, belief, x, y):
-    """Bounds of the index in the 8 trees of a block, now and later, from their upper corners. O(s²).
+def corner_bounds(size, gather_at, corner_at, layout, belief, x, y):
+    """Return bounds on the index in the 8 trees of a block, at this and all later positions. Cost: O(s²).
 
-    Over [0, corner], and with (M⁻¹)⁺. The sum of an item's weights is lower than that of its tree's corner by the
-    excess or more. The weights of that kind make a polytope, over which the index, being convex, is largest at a
-    vertex; and a vertex lacks the excess in one topic, or has 0 there: the least that this costs counts.
+    They are bounds over [0, corner] with (M⁻¹)⁺ in place of M⁻¹, made tighter by the excess: the weights of an item sum
+    to less than those of its tree's corner by at least the excess. The index is convex, so over the polytope of such
+    weights it is largest at a vertex. At a vertex, some topic is below the corner by the excess, or is 0. So the bound
+    at the corner can be lowered by the least that this costs in any one topic.
     """
-    excess, at = load(layout.root_high, high + size * W), index
+    excess, at = load(layout.corners, corner_at + size * W), gather_at
     for a in range(size):
-        weight, covering = load(layout.root_high, high + a * W), gather(belief.state, layout.root_index, at)
+        weight, covering = load(layout.corners, corner_at + a * W), gather(belief.state, layout.gather_index, at)
         g = lane_gains(belief.kind, weight, covering)
         store(x, U2 * a * W, g)
         store(x, U2 * a * W + W, g - lane_gains(belief.kind, positive(weight - excess), covering))
         at += W
         product = spread(0.0)
         for b in range(a):
-            entry = positive(gather(belief.flat, layout.root_index, at))
+            entry = positive(gather(belief.minv_flat, layout.gather_index, at))
             product = fused(load(x, U2 * b * W), entry, product)
             store(y, U2 * b * W, fused(g, entry, load(y, U2 * b * W)))
             at += W
-        variance = gather(belief.flat, layout.root_index, at)
+        variance = gather(belief.minv_flat, layout.gather_index, at)
         store(y, U2 * a * W, fused(g, variance, product))
         store(y, U2 * a * W + W, variance)
         at += W
-    square, less = spread(0.0), spread(inf)
+    square, least_lost = spread(0.0), spread(inf)
     for a in range(size):
         g, lost, product = load(x, U2 * a * W), load(x, U2 * a * W + W), load(y, U2 * a * W)
         square = fused(g, product, square)
-        less = smaller(less, lost * (product * 2.0 - lost * load(y, U2 * a * W + W)))
-    r, inverse = rough_roots(square - less)
+        least_lost = smaller(least_lost, lost * (product * 2.0 - lost * load(y, U2 * a * W + W)))
+    r, inverse = rough_roots(square - least_lost)
     half = 0.5 * belief.alpha
-    factor, total, least, at = inverse * half, r * half, spread(inf), index
+    factor, total, least_cost, at = inverse * half, r * half, spread(inf), gather_at
     for a in range(size):
         g, lost, product = load(x, U2 * a * W), load(x, U2 * a * W + W), load(y, U2 * a * W)
-        theta = gather(belief.theta, layout.root_index, at)
+        theta = gather(belief.theta, layout.gather_index, at)
         whole = positive(g * fused(product, factor, theta))
         part = positive((g - lost) * fused(product - lost * load(y, U2 * a * W + W), factor, theta))
         total = total + whole
-        least = smaller(least, whole - part)
+        least_cost = smaller(least_cost, whole - part)
         at += W * (a + U2)
-    return total * belief.rough - least + belief.error_m
+    return total * belief.rough_factor - least_cost + belief.mean_error

@@ -1,13 +1,15 @@
-"""The search index: items grouped by their set of topics, which the search looks at in place of single items.
+"""The search index: groups items by their set of topics, so that the search can compare groups instead of items.
 
-A *group* holds items with the same topics. It is a *ray* if their weights are parallel, as all items with the same
-topics are by the paper's definition of w̄: then the largest decides for all. Else it is a *tree*: blocks of 8 items in
-boxes, 8 boxes in a larger box, and so on. Fewer than 4 items that are not parallel are a ray each.
+A *group* holds items with the same topics. It is a *ray* if their weights are parallel, as they always are under the
+paper's definition of w̄: then only its largest unused item needs to be scored. Otherwise it is a *tree*: blocks of 8
+items in boxes, 8 boxes in a larger box, and so on. If fewer than 4 items share their topics and are not parallel, each
+becomes a ray of its own.
 
-Groups with the same number of topics and of the same kind sit eight to a block. Each has a *seat*, a lane of its own,
-so that the search can bound or score eight at once. A tree is represented by the upper corner of all its weights.
+A *block* holds up to eight groups of the same kind and with the same number of topics. Each group has a *seat*, its
+lane in the block, so that the search can bound or score eight groups at once. A tree is represented there by its upper
+corner, the largest weight of its items in each topic.
 
-Everything lies in flat arrays (:mod:`thali.lists.engine.layout`). docs/engine.md explains the search.
+Everything is stored in flat arrays (:mod:`thali.lists.engine.layout`). docs/engine.md explains the search.
 """
 
 from __future__ import annotations
@@ -23,29 +25,29 @@ from thali.tools.growing import GrowingArray
 from thali.tools.lanes import WIDTH
 from thali.tools.types import Booleans, Floats, Indices, Integers
 
-# Places for items in a tree that is made for new ones: at first, and at most.
-FIRST, MOST = 8, 64
+# The number of slots in a tree created for new items: for the first one, and at most.
+FIRST_SLOTS, MOST_SLOTS = 8, 64
 
 
 class SearchIndex:
     """The groups of all items of a catalog, kept up to date as items are added, changed and removed.
 
-    Cost: O(nnz + L·s·log L) to build; O(s) for the tree of at most 64 places into which an item is put; O(n) to find
-    one of n items with the same topics that is removed or changed.
+    Cost: O(nnz + L·s·log L) to build; O(s) to add an item, to a tree of at most 64 slots; O(n) to find an item that is
+    removed or changed among n items with the same topics.
     """
 
     def __init__(self, catalog: Catalog) -> None:
         items = catalog.sparse
         self.d = catalog.d
-        # Parallel items keep their order as probabilistic coverage grows, but not under max coverage.
+        # Parallel items stay parallel as probabilistic coverage grows, but not under max coverage.
         order, start, kinds = _partition(items, parallel=catalog.kind == PROBABILISTIC)
-        heads = order[start[:-1]]
-        sizes, counts = (items.end[heads] - items.begin[heads]).astype(np.int64), np.diff(start)
-        numbers, places, boxes = groups.lengths(kinds, sizes, counts)
-        new = _new_blocks(kinds, sizes)
-        seats, blocks = np.empty(len(kinds), dtype=np.int64), np.empty((int(new.sum()), 5), dtype=np.uint32)
-        index, high, kept = groups.seats_of(new, sizes, kinds, seats, blocks)
-        if max(numbers, places, boxes, index, high, kept) >= 2**32:
+        first_items = order[start[:-1]]
+        sizes, counts = (items.end[first_items] - items.begin[first_items]).astype(np.int64), np.diff(start)
+        numbers, slots, boxes = groups.lengths(kinds, sizes, counts)
+        new_block = _new_blocks(kinds, sizes)
+        seats, blocks = np.empty(len(kinds), dtype=np.int64), np.empty((int(new_block.sum()), 5), dtype=np.uint32)
+        gather_length, corner_length, operand_length = groups.assign_seats(new_block, sizes, kinds, seats, blocks)
+        if max(numbers, slots, boxes, gather_length, corner_length, operand_length) >= 2**32:
             raise ValueError(
                 f"weights of Catalog must fit an index of fewer than 2³² numbers, got {len(kinds):,} different sets of "
                 f"topics, of {sizes.mean():.0f} topics on average, for {len(items.begin):,} items"
@@ -55,21 +57,21 @@ class SearchIndex:
             groups=GrowingArray(len(kinds), np.uint32, (8,)),
             topics=GrowingArray(int(sizes.sum()), np.uint32),
             pool=GrowingArray(numbers, np.float64),
-            lane_item=GrowingArray(places, np.uint32),
+            slot_item=GrowingArray(slots, np.uint32),
             boxes=GrowingArray(boxes, np.uint8),
             blocks=GrowingArray(len(blocks), np.uint32, (5,)),
-            root_index=GrowingArray(index, np.uint32),
-            root_high=GrowingArray(high, np.float64),
-            root_group=GrowingArray(len(blocks) * WIDTH, np.uint32),
-            root_seat=GrowingArray(len(kinds), np.uint32),
-            seat_masks=GrowingArray(len(blocks) * WIDTH, np.int64),
+            gather_index=GrowingArray(gather_length, np.uint32),
+            corners=GrowingArray(corner_length, np.float64),
+            seat_group=GrowingArray(len(blocks) * WIDTH, np.uint32),
+            group_seat=GrowingArray(len(kinds), np.uint32),
+            seat_mask=GrowingArray(len(blocks) * WIDTH, np.int64),
         )
-        #: The arrays as the kernels read them.
+        #: The arrays, in the form that the kernels read.
         self.layout = self._views()
         self.layout.blocks[:] = blocks
         groups.fill(order, start, kinds, items, self.layout)
         groups.seat_all(seats, self.d, self.layout)
-        # By set of topics, the tree to which the next new item goes; by number of topics, the next seat for a tree.
+        # For each set of topics, the tree that takes the next new item; for each number of topics, the next free seat.
         self._trees: dict[bytes, int] = {}
         self._seats: dict[int, int] = {}
         for item in np.flatnonzero(~catalog.present).tolist():
@@ -78,13 +80,14 @@ class SearchIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated, in use or spare."""
+        """Bytes allocated, including spare capacity."""
         return sum(array.nbytes for array in self._arrays)
 
     def put(self, item: int, topics: Indices, weights: Floats) -> None:
-        """Give an item these topics, ascending, and weights; a new item is the next of all.
+        """Set the topics, in ascending order, and weights of an item. The number of a new item must be L.
 
-        New items go to new trees of 8 places, then 16, 32 and 64; the trees made before stay as they are.
+        New items go into new trees: for each set of topics the first has 8 slots, the next ones 16, 32 and then 64.
+        Existing trees are not rebuilt.
         """
         self._changes += 1
         if item == len(self.layout.item_group):
@@ -97,43 +100,43 @@ class SearchIndex:
         key = topics.tobytes()
         tree = self._trees.get(key)
         if tree is None or not groups.insert(item, tree, weights, self.layout):
-            places = FIRST if tree is None else min(MOST, 2 * int(self.layout.groups[tree, layout.STRIDE]))
-            tree = self._trees[key] = self._new_tree(topics, places)
+            slots = FIRST_SLOTS if tree is None else min(MOST_SLOTS, 2 * int(self.layout.groups[tree, layout.STRIDE]))
+            tree = self._trees[key] = self._new_tree(topics, slots)
             groups.insert(item, tree, weights, self.layout)
 
     def remove(self, item: int) -> None:
-        """Take an item out. A new one may get its place, if that is in the tree for new ones."""
+        """Remove an item. If its slot is in the current tree for new items, a new item can reuse it."""
         self._changes += 1
         groups.remove(item, self.layout)
 
     @property
     def worn(self) -> bool:
-        """Whether there were more changes than about half the items: the bounds have become loose."""
+        """Whether changes exceed about half the number of items, so that bounds have become loose."""
         return self._changes > 1000 + len(self.layout.item_group) // 2
 
     def _views(self) -> Layout:
         return Layout(*(array.view for array in self._arrays))
 
-    def _new_tree(self, topics: Indices, places: int) -> int:
-        """Add an empty tree for items with these topics, and seat it; returns its number."""
+    def _new_tree(self, topics: Indices, slots: int) -> int:
+        """Add an empty tree for items with these topics, and give it a seat. Return its group number."""
         arrays, size, group = self._arrays, len(topics), len(self.layout.groups)
         arrays.pool.extend(-len(arrays.pool.view) % WIDTH)
         row = {
             layout.SIZE: size,
             layout.TOPICS: len(arrays.topics.view),
             layout.COUNT: 0,
-            layout.STRIDE: places,
+            layout.STRIDE: slots,
             layout.WEIGHTS: len(arrays.pool.view),
-            layout.ITEMS: len(arrays.lane_item.view),
+            layout.ITEMS: len(arrays.slot_item.view),
             layout.BOXES: len(arrays.boxes.view),
             layout.KIND: TREE,
         }
         arrays.groups.extend(1)[:] = [row[field] for field in range(8)]
         arrays.topics.extend(size)[:] = topics
-        arrays.pool.extend(size * places)
-        arrays.lane_item.extend(places)[:] = NONE
-        arrays.boxes.extend(layout.box_blocks(TREE, places) * layout.box_bytes(size))
-        arrays.root_seat.extend(1)
+        arrays.pool.extend(size * slots)
+        arrays.slot_item.extend(slots)[:] = NONE
+        arrays.boxes.extend(layout.box_block_count(TREE, slots) * layout.box_bytes(size))
+        arrays.group_seat.extend(1)
         seat = self._seats.get(size, 0)
         if seat % WIDTH == 0:
             seat = self._new_block(size)
@@ -143,43 +146,46 @@ class SearchIndex:
         return group
 
     def _new_block(self, size: int) -> int:
-        """Add an empty block for trees of this many topics; returns its first seat."""
+        """Add an empty block for trees with ``size`` topics. Return its first seat."""
         arrays = self._arrays
-        before = arrays.blocks.view[-1]
-        numbers = int(before[layout.BLOCK_NUMBERS])
-        numbers += layout.block_numbers(int(before[layout.BLOCK_KIND]), int(before[layout.BLOCK_SIZE]))
-        arrays.blocks.extend(1)[:] = size, TREE, len(arrays.root_index.view), len(arrays.root_high.view), numbers
-        arrays.root_index.extend(WIDTH * (size + size * (size + 1) // 2))
-        arrays.root_high.extend(WIDTH * (size + 1))
-        arrays.seat_masks.extend(WIDTH)
-        first = len(arrays.root_group.view)
-        arrays.root_group.extend(WIDTH)[:] = NONE
+        last = arrays.blocks.view[-1]
+        operand_at = int(last[layout.BLOCK_OPERANDS])
+        operand_at += layout.block_operands(int(last[layout.BLOCK_KIND]), int(last[layout.BLOCK_SIZE]))
+        arrays.blocks.extend(1)[:] = size, TREE, len(arrays.gather_index.view), len(arrays.corners.view), operand_at
+        arrays.gather_index.extend(WIDTH * (size + size * (size + 1) // 2))
+        arrays.corners.extend(WIDTH * (size + 1))
+        arrays.seat_mask.extend(WIDTH)
+        first = len(arrays.seat_group.view)
+        arrays.seat_group.extend(WIDTH)[:] = NONE
         return first
 
 
 def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Integers]:
-    """Items in an order, where each group starts in it (G + 1,), and the groups' kinds (G,)."""
+    """Return the items ordered by group, where each group starts in that order (G + 1,), and the groups' kinds (G,)."""
     L = len(items.begin)
     keys = np.empty(L, dtype=np.uint64)
-    partition.supports(items, keys)
+    partition.topic_keys(items, keys)
     order = np.argsort(keys, kind="stable").astype(np.uint32)
-    new = np.empty(L, dtype=np.bool_)
-    partition.parts(items, keys, order, new)
+    new_set = np.empty(L, dtype=np.bool_)
+    partition.mark_sets(items, keys, order, new_set)
     ends, kinds = np.empty(L, dtype=np.int64), np.empty(L, dtype=np.int64)
-    G = partition.split(order, np.append(np.flatnonzero(new), L), items, ends, kinds, parallel)
+    G = partition.split(order, np.append(np.flatnonzero(new_set), L), items, ends, kinds, parallel)
     start, kinds = np.append(0, ends[:G]), kinds[:G]
     partition.arrange(order, start, kinds, items)
-    # As they are seated: by number of topics and kind; then rays by scale, trees by their topics, so that those who
-    # are visited together are alike.
-    heads = order[start[:-1]]
-    begin, sizes = items.begin[heads].astype(np.int64), (items.end[heads] - items.begin[heads]).astype(np.int64)
+    # The order of seats: by number of topics and kind; then rays by scale and trees by topics, so that the groups of a
+    # block resemble one another.
+    first_items = order[start[:-1]]
+    begin, sizes = (
+        items.begin[first_items].astype(np.int64),
+        (items.end[first_items] - items.begin[first_items]).astype(np.int64),
+    )
     scale = np.empty(G)
-    partition.corners(order, start, items, scale)
+    partition.largest_weights(order, start, items, scale)
     by_topic = []
     for a in range(3):
-        here = (sizes > a) & (kinds == TREE)
+        has_topic = (sizes > a) & (kinds == TREE)
         topic = np.zeros(G, dtype=np.int64)
-        topic[here] = items.topics[begin[here] + a]
+        topic[has_topic] = items.topics[begin[has_topic] + a]
         by_topic.append(topic)
     seating = np.lexsort((np.where(kinds == RAY, -scale, 0.0), *by_topic[::-1], kinds, sizes))
     order = np.concatenate([order[start[g] : start[g + 1]] for g in seating.tolist()])
@@ -187,7 +193,7 @@ def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Inte
 
 
 def _new_blocks(kinds: Integers, sizes: Integers) -> Booleans:
-    """Where a block begins, for groups in the order of their seats: another kind or size, or 8 groups since."""
+    """Return which groups, in the order of seats, begin a block: if kind or size changes, or after 8 groups."""
     G = len(kinds)
     change = np.ones(G, dtype=np.bool_)
     change[1:] = (np.diff(kinds) != 0) | (np.diff(sizes) != 0)

@@ -1,6 +1,6 @@
-"""The arrays of the search index, and where things are in them.
+"""The arrays of the search index, and how to find things in them.
 
-:mod:`thali.lists.engine.index` says what groups, rays, trees and seats are.
+:mod:`thali.lists.engine.index` explains what groups, rays, trees, blocks and seats are.
 """
 
 from typing import Any, NamedTuple
@@ -12,63 +12,66 @@ from thali.tools.lanes import LINE, WIDTH
 
 
 class Layout(NamedTuple):
-    """The arrays of a search index. Items, groups, blocks and places in arrays are unsigned 32-bit integers."""
+    """The arrays of a search index. Items, groups, blocks and offsets into arrays are unsigned 32-bit integers."""
 
     item_group: Any
-    """(L,): the group of each item; NONE where it was removed."""
+    """(L,): the group of each item; NONE if the item was removed."""
     groups: Any
-    """(G, 8): see the fields below."""
+    """(G, 8): one row for each group, with the fields SIZE to KIND below."""
     topics: Any
-    """The topics of each group, ascending."""
+    """The topics of each group, in ascending order, group after group."""
     pool: Any
-    """Weights of each group: of a ray item by item (count, size), with the steps to the next item before them (see
-    ``groups.steps``); of a tree in blocks of 8 items (size, 8), each of which starts on a cache line."""
-    lane_item: Any
-    """The items of each group, in the order of their weights; NONE where there is none."""
+    """The weights of each group. A ray stores them item by item (count, size), preceded by one number for each item
+    (see ``groups.write_steps``). A tree stores them in blocks of 8 items (size, 8), each aligned to a cache line."""
+    slot_item: Any
+    """The item in each slot of each group, in the order of the weights in ``pool``; NONE if the slot is empty."""
     boxes: Any
-    """Bytes: see ``groups.enclose``."""
+    """The boxes of all trees, as bytes (see ``groups.enclose``)."""
     blocks: Any
-    """(B, 5): see the fields below."""
-    root_index: Any
-    """For each block and each topic of its groups, the topic a (8,), then places (a, b) in M⁻¹ for b up to a (8,)."""
-    root_high: Any
-    """For each block, for each topic its groups' upper corners (8,), then what these exceed the largest sum by (8,)."""
-    root_group: Any
-    """(B·8,): the group in each seat, or NONE."""
-    root_seat: Any
+    """(B, 5): one row for each block, with the fields BLOCK_SIZE to BLOCK_OPERANDS below."""
+    gather_index: Any
+    """Indices to gather from, 8 lanes each. For each block, for each topic a of its groups: the topic a, then the
+    positions of (a, b) in the flat M⁻¹ for b up to a."""
+    corners: Any
+    """For each block, the upper corners of its groups: (8,) for each topic, then (8,) the excess. The excess is how far
+    the sum of the corner exceeds the largest sum of weights of any one item in the group."""
+    seat_group: Any
+    """(B·8,): the group in each seat; NONE if the seat is empty."""
+    group_seat: Any
     """(G,): the seat of each group."""
-    seat_masks: Any
-    """(B·8,): a bit for each topic of the group in each seat (j and j + 63 share one)."""
+    seat_mask: Any
+    """(B·8,): the topics of the group in each seat, as a bit mask (topics j and j + 63 share a bit)."""
 
 
-# Fields of a row of ``groups``: its number of topics and where they are, its items and its places for items, where
-# its weights, items and boxes are, and its kind.
+# Fields of a row of ``groups``: the number of topics and their offset in ``topics``; the number of slots up to the last
+# one used, and of slots in all; the offsets of its weights in ``pool``, its items in ``slot_item`` and its boxes in
+# ``boxes``; its kind.
 SIZE, TOPICS, COUNT, STRIDE, WEIGHTS, ITEMS, BOXES, KIND = range(8)
-# Parallel items, largest first; or items in any relation, in boxes within boxes.
+# Kinds of groups: parallel items, largest first; or any items, in nested boxes.
 RAY, TREE = 0, 1
-# Fields of a row of ``blocks``: number of topics and kind of its 8 groups; where its part of root_index and root_high
-# is, and where the search keeps its numbers.
-BLOCK_SIZE, BLOCK_KIND, BLOCK_INDEX, BLOCK_HIGH, BLOCK_NUMBERS = range(5)
-# No item, no group.
+# Fields of a row of ``blocks``: the number of topics and the kind of its 8 groups; its offsets in ``gather_index``, in
+# ``corners``, and in ``scratch.Known.operands``.
+BLOCK_SIZE, BLOCK_KIND, BLOCK_GATHER, BLOCK_CORNERS, BLOCK_OPERANDS = range(5)
+# Stands for "no item" or "no group".
 NONE = np.uint32(2**32 - 1)
 
-# Items with more topics than this are put in order by their two main topics.
-FEW = 4
-# What one step of a byte of a box counts, so that 255 steps are no less than the whole.
+# Trees with more topics than this are ordered by the two main topics of each item, and bounded by ``bounds.lane_sums``.
+FEW_TOPICS = 4
+# One unit of a byte in a box, as a share of the whole. Slightly above 1/255, so that 255 units are at least the whole.
 STEP = (1.0 + 1e-12) / 255.0
-# Wholes below this are not divided into steps: what they are worth is less than the slack of any bound.
-LEAST = 1e-300
+# A whole below this is not divided into units: it contributes less to a bound than the bound's slack.
+SMALLEST_WHOLE = 1e-300
 
 
 @inlined
 def bit_of(topic):
-    """The bit of a topic in a mask of topics; j and j + 63 share one."""
+    """Return the bit of a topic in a bit mask; topics j and j + 63 share a bit."""
     return np.int64(1) << np.int64(topic % 63)
 
 
 @inlined
-def place_of(row, j, a):
-    """Where in pool the weight of a group's j-th item on its a-th topic is."""
+def weight_at(row, j, a):
+    """Return the offset in ``pool`` of the weight of a group's j-th item on the group's a-th topic."""
     size, weights = np.int64(row[SIZE]), np.int64(row[WEIGHTS])
     if row[KIND] == RAY:
         return weights + j * size + a
@@ -76,20 +79,20 @@ def place_of(row, j, a):
 
 
 @kernel
-def places(kind, count):
-    """How many places for items a group of so many takes: a tree's are in blocks of 8."""
+def slot_count(kind, count):
+    """Return the number of slots that a group of ``count`` items needs; a tree rounds up to blocks of 8."""
     return count if kind == RAY else (count + WIDTH - 1) // WIDTH * WIDTH
 
 
 @kernel
 def box_bytes(size):
-    """How many bytes a block of 8 boxes takes, in whole cache lines: see ``groups.enclose``."""
+    """Return the number of bytes that a block of 8 boxes takes, in whole cache lines (see ``groups.enclose``)."""
     return (WIDTH * (2 * size + 1) + LINE - 1) // LINE * LINE
 
 
 @kernel
-def box_blocks(kind, stride):
-    """How many blocks of 8 boxes a group has."""
+def box_block_count(kind, stride):
+    """Return the number of blocks of 8 boxes in a group with ``stride`` slots."""
     total, level = 0, stride
     while kind == TREE and level > WIDTH:
         level = (level + WIDTH - 1) // WIDTH
@@ -98,8 +101,8 @@ def box_blocks(kind, stride):
 
 
 @inlined
-def levels(stride):
-    """How many levels of boxes a tree of so many places has: none for one block of items."""
+def level_count(stride):
+    """Return the number of levels of boxes in a tree with ``stride`` slots: 0 if all its items fit into one block."""
     depth = 0
     while stride > WIDTH:
         stride = (stride + WIDTH - 1) // WIDTH
@@ -108,22 +111,22 @@ def levels(stride):
 
 
 @kernel
-def block_numbers(kind, size):
-    """How many numbers the search keeps for a block: see :class:`thali.lists.engine.scratch.Known`."""
+def block_operands(kind, size):
+    """Return the length of a block's part of ``scratch.Known.operands``: only blocks of rays have any."""
     return WIDTH * (2 * size + size * (size + 1) // 2) if kind == RAY else 0
 
 
 @inlined
 def corner_of(group, layout):
-    """Where in root_high a group's corner is: each topic 8 places apart, then what it exceeds the largest sum by."""
-    seat = np.int64(layout.root_seat[group])
-    return np.int64(layout.blocks[seat // WIDTH, BLOCK_HIGH]) + seat % WIDTH
+    """Return the offset in ``corners`` of a group's corner: its topics are 8 apart, followed by the excess."""
+    seat = np.int64(layout.group_seat[group])
+    return np.int64(layout.blocks[seat // WIDTH, BLOCK_CORNERS]) + seat % WIDTH
 
 
 @inlined
-def largest_sum(size, root_high, high):
-    """The largest sum of weights of a tree's items, or a little more; high is where its corner is."""
+def largest_sum(size, corners, corner_at):
+    """Return the largest sum of weights of any item in a tree, or slightly more, from the corner at ``corner_at``."""
     total = 0.0
     for a in range(size):
-        total += root_high[high + a * WIDTH]
-    return (total - root_high[high + size * WIDTH]) * (1.0 + 1e-12)
+        total += corners[corner_at + a * WIDTH]
+    return (total - corners[corner_at + size * WIDTH]) * (1.0 + 1e-12)

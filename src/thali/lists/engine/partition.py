@@ -1,25 +1,25 @@
-"""Items into groups: which are parallel, which share their topics, and in what order they lie best."""
+"""Kernels that divide items into groups: which share their topics, which are parallel, and how to order them."""
 
 from math import inf
 
 import numpy as np
 
 from thali.catalog.items import size_of
-from thali.lists.engine.layout import FEW, RAY, TREE
+from thali.lists.engine.layout import FEW_TOPICS, RAY, TREE
 from thali.tools.jit import kernel
 from thali.tools.lanes import WIDTH
 
-# Weights count as parallel when every entry agrees to this; the search's slack for rounding allows for it.
+# Weights count as parallel if every entry agrees to this relative error; the slack of the search's bounds covers it.
 TOLERANCE = 4 * 2.220446049250313e-16
-# Below this, products of two weights could underflow and make different directions look alike.
+# Below this, products of two weights could underflow, and different directions would look parallel.
 SMALLEST = 1e-100
-# A set of topics with fewer items than this has a ray for each, if they are not parallel.
-FEWEST = 4
+# If fewer items than this share their topics and are not parallel, each becomes a ray of its own.
+FEWEST_IN_TREE = 4
 
 
 @kernel
-def supports(items, out):
-    """A key of each item's set of topics into out (L,), uint64: its size in the highest byte, a hash below."""
+def topic_keys(items, out):
+    """Write a key of each item's set of topics to out (L,), uint64: its size in the highest byte, a hash below."""
     for e in range(out.size):
         total = np.uint64(0)
         for a in range(items.begin[e], items.end[e]):
@@ -32,10 +32,10 @@ def supports(items, out):
 
 
 @kernel
-def parts(items, keys, order, out):
-    """Marks in out (L,) where another set of topics begins in order, which is sorted by keys.
+def mark_sets(items, keys, order, out):
+    """Mark in out (L,) where a new set of topics begins in ``order``, which is sorted by key.
 
-    Sets whose keys agree by chance are told apart; their items may then lie in more groups than needed.
+    Different sets whose keys collide are still separated, but their items may be split into more groups than needed.
     """
     for n in range(order.size):
         e, f = order[n], order[max(0, n - 1)]
@@ -49,7 +49,7 @@ def parts(items, keys, order, out):
 
 @kernel
 def scale_of(items, e):
-    """The largest weight of an item."""
+    """Return the largest weight of an item."""
     most = 0.0
     for a in range(items.begin[e], items.end[e]):
         most = max(most, items.weights[a])
@@ -58,24 +58,24 @@ def scale_of(items, e):
 
 @kernel
 def is_ray(order, lo, hi, items):
-    """Whether all items of order[lo:hi], which have the same topics, are parallel to the first."""
+    """Return whether all items in order[lo:hi], which have the same topics, are parallel to the first."""
     head = order[lo]
     scale = scale_of(items, head)
     for n in range(lo, hi):
         own = scale_of(items, order[n])
         for a in range(size_of(items, head)):
             w = items.weights[items.begin[order[n]] + a]
-            right = items.weights[items.begin[head] + a] * own
-            if w < SMALLEST or abs(w * scale - right) > TOLERANCE * right:
+            expected = items.weights[items.begin[head] + a] * own
+            if w < SMALLEST or abs(w * scale - expected) > TOLERANCE * expected:
                 return False
     return True
 
 
 @kernel
 def split(order, start, items, ends, kinds, parallel):
-    """Decides what each set of topics becomes; writes groups' ends in order and their kinds, returns their number.
+    """Turn each set of topics into groups. Write where each ends in ``order``, and its kind; return their number.
 
-    Rays are put in order: largest first, then lowest item. ``parallel`` False keeps only single items as rays.
+    Rays are sorted: largest item first, ties by item number. If ``parallel`` is False, only single items become rays.
     """
     G = 0
     for g in range(start.size - 1):
@@ -88,7 +88,7 @@ def split(order, start, items, ends, kinds, parallel):
             order[lo:hi] = ascending[np.argsort(scales, kind="mergesort")]
             ends[G], kinds[G] = hi, RAY
             G += 1
-        elif hi - lo < FEWEST:
+        elif hi - lo < FEWEST_IN_TREE:
             for n in range(lo, hi):
                 ends[G], kinds[G] = n + 1, RAY
                 G += 1
@@ -100,7 +100,7 @@ def split(order, start, items, ends, kinds, parallel):
 
 @kernel
 def select(order, lo, hi, middle, offset, items):
-    """Puts the items of order[lo:hi] that are largest in their weight number ``offset`` before middle."""
+    """Partially sort order[lo:hi]: the items with the largest weight number ``offset`` come before ``middle``."""
     while hi - lo > 1:
         a = items.weights[items.begin[order[lo]] + offset]
         b = items.weights[items.begin[order[(lo + hi) // 2]] + offset]
@@ -128,33 +128,34 @@ def select(order, lo, hi, middle, offset, items):
 
 @kernel
 def by_main_topics(order, items):
-    """Orders items by the topics of their largest weight and of the next; then by the largest weight, from the top."""
+    """Sort items by the topics of their largest and second largest weight, then by the largest weight, descending."""
     key = np.empty(order.size)
     for n in range(order.size):
-        topic, most, second, less = 0, -1.0, 0, -1.0
+        first_topic, first_weight, second_topic, second_weight = 0, -1.0, 0, -1.0
         for a in range(size_of(items, order[n])):
             w = items.weights[items.begin[order[n]] + a]
-            if w > most:
-                second, less = topic, most
-                topic, most = a, w
-            elif w > less:
-                second, less = a, w
-        key[n] = 2.0 * (topic * size_of(items, order[n]) + second) - most
+            if w > first_weight:
+                second_topic, second_weight = first_topic, first_weight
+                first_topic, first_weight = a, w
+            elif w > second_weight:
+                second_topic, second_weight = a, w
+        key[n] = 2.0 * (first_topic * size_of(items, order[n]) + second_topic) - first_weight
     order[:] = order[np.argsort(key, kind="mergesort")]
 
 
 @kernel
 def arrange(order, start, kinds, items):
-    """Orders the items of each tree so that blocks of 8, 64, ... of them lie close together.
+    """Order the items of each tree so that blocks of 8, 64, ... items have similar weights.
 
-    Parts are halved, where a block ends, in the topic in which they spread widest. O(n·s·log n) for n items.
+    Split a range of items in two, at the end of a block, by the topic in which its weights have the widest range;
+    repeat with both halves. Cost: O(n·s·log n) for n items.
     """
     stack = np.empty((96, 2), dtype=np.int64)
     for g in range(start.size - 1):
         if kinds[g] == RAY:
             continue
         size = size_of(items, order[start[g]])
-        if size > FEW:
+        if size > FEW_TOPICS:
             by_main_topics(order[start[g] : start[g + 1]], items)
             continue
         stack[0, 0], stack[0, 1] = start[g], start[g + 1]
@@ -185,8 +186,8 @@ def arrange(order, start, kinds, items):
 
 
 @kernel
-def corners(order, start, items, out):
-    """The largest weight of any item of each group into out."""
+def largest_weights(order, start, items, out):
+    """Write the largest weight of any item of each group to out (G,)."""
     for g in range(start.size - 1):
         out[g] = 0.0
         for n in range(start[g], start[g + 1]):

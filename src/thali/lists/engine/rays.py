@@ -1,4 +1,4 @@
-"""The best item among rays, eight at a time."""
+"""The search among rays, eight at a time."""
 
 from math import inf
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from thali.lists.engine.bounds import U0, U1, U2, U3, U4, W, lane_gains
 from thali.lists.engine.layout import (
-    BLOCK_HIGH,
-    BLOCK_INDEX,
-    BLOCK_NUMBERS,
+    BLOCK_CORNERS,
+    BLOCK_GATHER,
+    BLOCK_OPERANDS,
     BLOCK_SIZE,
     COUNT,
     ITEMS,
@@ -32,47 +32,50 @@ from thali.tools.lanes import (
     store,
 )
 
-# The sums behind the index of 8 items with topics of their own, one in each lane of a block: m and q by the operations
-# of terms(), and a bound over [0, x], with (M⁻¹)⁺, which holds at all later positions. Written out for up to four
-# topics, which most items have. ``numbers`` holds, for each topic a, weights, θ̄ and (M⁻¹)_ab for b up to a; eight each.
+# The functions below compute, for the 8 items at the heads of a block's rays, m = x·θ̄ and q = xᵀM⁻¹x, by the same
+# operations as plain.mean_and_variance(), and a bound over [0, x] with (M⁻¹)⁺ that holds at all later positions. Each
+# item has topics of its own. Up to four topics, which covers most items, the loops are unrolled. ``operands`` holds,
+# for each topic a: the weights, θ̄_a, and (M⁻¹)_ab for b up to a; a row of 8 lanes each.
 
 
 @inlined
-def row(numbers, at, n):
-    """The n-th eight."""
-    return load(numbers, at + np.uint64(n) * W)
+def row(operands, at, n):
+    """Return the n-th row of 8 lanes."""
+    return load(operands, at + np.uint64(n) * W)
 
 
 @inlined
-def gained(numbers, at, n, root_index, index, i, belief):
-    """The gains in a topic, whose weights are the n-th eight of numbers and whose number the i-th of root_index."""
-    return lane_gains(belief.kind, row(numbers, at, n), gather(belief.state, root_index, index + np.uint64(i) * W))
+def topic_gains(operands, at, n, gather_index, gather_at, i, belief):
+    """Return the gains in a topic whose weights are row n of operands, and whose numbers are row i of gather_index."""
+    return lane_gains(
+        belief.kind, row(operands, at, n), gather(belief.state, gather_index, gather_at + np.uint64(i) * W)
+    )
 
 
 @inlined
-def part(x, product, factor, theta):
-    """What one topic adds to the bound."""
+def topic_term(x, product, factor, theta):
+    """Return what one topic adds to the bound; product is its entry of (M⁻¹)⁺x."""
     return positive(x * fused(product, factor, theta))
 
 
 @inlined
-def one_topic(index, root_index, numbers, at, belief):
-    """For items of one topic."""
-    a = gained(numbers, at, 0, root_index, index, 0, belief)
-    theta, aa = row(numbers, at, 1), a * row(numbers, at, 2)
+def one_topic(gather_at, gather_index, operands, at, belief):
+    """Return m, q and the bound for items with one topic."""
+    a = topic_gains(operands, at, 0, gather_index, gather_at, 0, belief)
+    theta, aa = row(operands, at, 1), a * row(operands, at, 2)
     q = a * aa
     r, inverse = rough_roots(q)
     half = spread(0.5 * belief.alpha)
-    return a * theta, q, fused(r, half, part(a, aa, inverse * half, theta))
+    return a * theta, q, fused(r, half, topic_term(a, aa, inverse * half, theta))
 
 
 @inlined
-def two_topics(index, root_index, numbers, at, belief):
-    """For items of two topics, a and b."""
-    a = gained(numbers, at, 0, root_index, index, 0, belief)
-    b = gained(numbers, at, 3, root_index, index, 2, belief)
-    theta_a, theta_b = row(numbers, at, 1), row(numbers, at, 4)
-    aa, ba, bb = a * row(numbers, at, 2), row(numbers, at, 5), b * row(numbers, at, 6)
+def two_topics(gather_at, gather_index, operands, at, belief):
+    """Return m, q and the bound for items with two topics, a and b."""
+    a = topic_gains(operands, at, 0, gather_index, gather_at, 0, belief)
+    b = topic_gains(operands, at, 3, gather_index, gather_at, 2, belief)
+    theta_a, theta_b = row(operands, at, 1), row(operands, at, 4)
+    aa, ba, bb = a * row(operands, at, 2), row(operands, at, 5), b * row(operands, at, 6)
     m = fused(b, theta_b, a * theta_a)
     q = fused(b, fused(a * ba, 2.0, bb), a * aa)
     ba = positive(ba)
@@ -80,18 +83,18 @@ def two_topics(index, root_index, numbers, at, belief):
     r, inverse = rough_roots(fused(a, of_a, b * of_b))
     half = spread(0.5 * belief.alpha)
     factor = inverse * half
-    return m, q, fused(r, half, part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b))
+    return m, q, fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
 
 
 @inlined
-def three_topics(index, root_index, numbers, at, belief):
-    """For items of three topics, a, b and c."""
-    a = gained(numbers, at, 0, root_index, index, 0, belief)
-    b = gained(numbers, at, 3, root_index, index, 2, belief)
-    c = gained(numbers, at, 7, root_index, index, 5, belief)
-    theta_a, theta_b, theta_c = row(numbers, at, 1), row(numbers, at, 4), row(numbers, at, 8)
-    aa, ba, bb = a * row(numbers, at, 2), row(numbers, at, 5), b * row(numbers, at, 6)
-    ca, cb, cc = row(numbers, at, 9), row(numbers, at, 10), c * row(numbers, at, 11)
+def three_topics(gather_at, gather_index, operands, at, belief):
+    """Return m, q and the bound for items with three topics, a, b and c."""
+    a = topic_gains(operands, at, 0, gather_index, gather_at, 0, belief)
+    b = topic_gains(operands, at, 3, gather_index, gather_at, 2, belief)
+    c = topic_gains(operands, at, 7, gather_index, gather_at, 5, belief)
+    theta_a, theta_b, theta_c = row(operands, at, 1), row(operands, at, 4), row(operands, at, 8)
+    aa, ba, bb = a * row(operands, at, 2), row(operands, at, 5), b * row(operands, at, 6)
+    ca, cb, cc = row(operands, at, 9), row(operands, at, 10), c * row(operands, at, 11)
     m = fused(c, theta_c, fused(b, theta_b, a * theta_a))
     q = fused(b, fused(a * ba, 2.0, bb), a * aa)
     q = fused(c, fused(fused(b, cb, a * ca), 2.0, cc), q)
@@ -101,22 +104,22 @@ def three_topics(index, root_index, numbers, at, belief):
     r, inverse = rough_roots(fused(a, of_a, fused(b, of_b, c * of_c)))
     half = spread(0.5 * belief.alpha)
     factor = inverse * half
-    upper = fused(r, half, part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b))
-    return m, q, upper + part(c, of_c, factor, theta_c)
+    upper = fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
+    return m, q, upper + topic_term(c, of_c, factor, theta_c)
 
 
 @inlined
-def four_topics(index, root_index, numbers, at, belief):
-    """For items of four topics, a, b, c and e."""
-    a = gained(numbers, at, 0, root_index, index, 0, belief)
-    b = gained(numbers, at, 3, root_index, index, 2, belief)
-    c = gained(numbers, at, 7, root_index, index, 5, belief)
-    e = gained(numbers, at, 12, root_index, index, 9, belief)
-    theta_a, theta_b = row(numbers, at, 1), row(numbers, at, 4)
-    theta_c, theta_e = row(numbers, at, 8), row(numbers, at, 13)
-    aa, ba, bb = a * row(numbers, at, 2), row(numbers, at, 5), b * row(numbers, at, 6)
-    ca, cb, cc = row(numbers, at, 9), row(numbers, at, 10), c * row(numbers, at, 11)
-    ea, eb, ec, ee = row(numbers, at, 14), row(numbers, at, 15), row(numbers, at, 16), e * row(numbers, at, 17)
+def four_topics(gather_at, gather_index, operands, at, belief):
+    """Return m, q and the bound for items with four topics, a, b, c and e."""
+    a = topic_gains(operands, at, 0, gather_index, gather_at, 0, belief)
+    b = topic_gains(operands, at, 3, gather_index, gather_at, 2, belief)
+    c = topic_gains(operands, at, 7, gather_index, gather_at, 5, belief)
+    e = topic_gains(operands, at, 12, gather_index, gather_at, 9, belief)
+    theta_a, theta_b = row(operands, at, 1), row(operands, at, 4)
+    theta_c, theta_e = row(operands, at, 8), row(operands, at, 13)
+    aa, ba, bb = a * row(operands, at, 2), row(operands, at, 5), b * row(operands, at, 6)
+    ca, cb, cc = row(operands, at, 9), row(operands, at, 10), c * row(operands, at, 11)
+    ea, eb, ec, ee = row(operands, at, 14), row(operands, at, 15), row(operands, at, 16), e * row(operands, at, 17)
     m = fused(e, theta_e, fused(c, theta_c, fused(b, theta_b, a * theta_a)))
     q = fused(b, fused(a * ba, 2.0, bb), a * aa)
     q = fused(c, fused(fused(b, cb, a * ca), 2.0, cc), q)
@@ -127,28 +130,28 @@ def four_topics(index, root_index, numbers, at, belief):
     r, inverse = rough_roots(fused(a, of_a, fused(b, of_b, fused(c, of_c, e * of_e))))
     half = spread(0.5 * belief.alpha)
     factor = inverse * half
-    upper = fused(r, half, part(a, of_a, factor, theta_a) + part(b, of_b, factor, theta_b))
-    return m, q, upper + part(c, of_c, factor, theta_c) + part(e, of_e, factor, theta_e)
+    upper = fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
+    return m, q, upper + topic_term(c, of_c, factor, theta_c) + topic_term(e, of_e, factor, theta_e)
 
 
 @inlined
-def many_topics(size, index, root_index, numbers, at, belief, x, y):
-    """For items of any number of topics."""
+def many_topics(size, gather_at, gather_index, operands, at, belief, x, y):
+    """Return m, q and the bound for items with any number of topics."""
     m, q, P, own = spread(0.0), spread(0.0), spread(0.0), at
     for a in range(size):
-        g = lane_gains(belief.kind, load(numbers, at), gather(belief.state, root_index, index))
-        index += W * (a + U2)
+        g = lane_gains(belief.kind, load(operands, at), gather(belief.state, gather_index, gather_at))
+        gather_at += W * (a + U2)
         store(x, a * W, g)
-        m = fused(g, load(numbers, at + W), m)
+        m = fused(g, load(operands, at + W), m)
         at += U2 * W
         mixed, plus = spread(0.0), spread(0.0)
         for c in range(a):
-            entry, other = load(numbers, at), load(x, c * W)
+            entry, other = load(operands, at), load(x, c * W)
             mixed = fused(other, entry, mixed)
             plus = fused(other, positive(entry), plus)
             store(y, c * W, fused(g, positive(entry), load(y, c * W)))
             at += W
-        entry = g * load(numbers, at)
+        entry = g * load(operands, at)
         store(y, a * W, plus + entry)
         at += W
         q = fused(g, fused(mixed, 2.0, entry), q)
@@ -157,72 +160,74 @@ def many_topics(size, index, root_index, numbers, at, belief, x, y):
     half = spread(0.5 * belief.alpha)
     factor, upper, at = inverse * half, r * half, own + W
     for a in range(size):
-        upper = upper + part(load(x, a * W), load(y, a * W), factor, load(numbers, at))
+        upper = upper + topic_term(load(x, a * W), load(y, a * W), factor, load(operands, at))
         at += W * (a + U3)
     return m, q, upper
 
 
 @inlined
 def visit_rays(b, best, items, layout, used, belief, known, scratch):
-    """The best after a block of rays, whose bounds are updated. O(s²)."""
+    """Visit a block of rays: return the best item so far, and update the bounds of the block. Cost: O(s²)."""
     if not known.ready[b]:
         make_ready(b, layout, used, belief, known)
-    size, index = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_INDEX])
-    at = np.uint64(layout.blocks[b, BLOCK_NUMBERS])
+    size, gather_at = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_GATHER])
+    at = np.uint64(layout.blocks[b, BLOCK_OPERANDS])
     if size == U1:
-        m, q, upper = one_topic(index, layout.root_index, known.numbers, at, belief)
+        m, q, upper = one_topic(gather_at, layout.gather_index, known.operands, at, belief)
     elif size == U2:
-        m, q, upper = two_topics(index, layout.root_index, known.numbers, at, belief)
+        m, q, upper = two_topics(gather_at, layout.gather_index, known.operands, at, belief)
     elif size == U3:
-        m, q, upper = three_topics(index, layout.root_index, known.numbers, at, belief)
+        m, q, upper = three_topics(gather_at, layout.gather_index, known.operands, at, belief)
     elif size == U4:
-        m, q, upper = four_topics(index, layout.root_index, known.numbers, at, belief)
+        m, q, upper = four_topics(gather_at, layout.gather_index, known.operands, at, belief)
     else:
-        m, q, upper = many_topics(size, index, layout.root_index, known.numbers, at, belief, scratch.x, scratch.y)
-    # No index on a ray is above that of its first unused item, after rounding, if that is above 0.
-    width, _ = rough_roots(positive(q) + belief.error_q)
-    limit = m + belief.error_m + width * (belief.alpha * belief.rough)
-    upper = upper * belief.rough + belief.error_m
+        m, q, upper = many_topics(
+            size, gather_at, layout.gather_index, known.operands, at, belief, scratch.x, scratch.y
+        )
+    # If the index of a ray's head is positive, no index on the ray exceeds it by more than rounding.
+    width, _ = rough_roots(positive(q) + belief.variance_error)
+    limit = m + belief.mean_error + width * (belief.alpha * belief.rough_factor)
+    upper = upper * belief.rough_factor + belief.mean_error
     store(known.bound, b * W, upper)
-    store(known.now, b * W, smaller(limit, upper))
-    hope = reaching(limit, best.index)
-    if hope:
+    store(known.current_bound, b * W, smaller(limit, upper))
+    lanes_left = reaching(limit, best.index)
+    if lanes_left:
         store(scratch.values, U0, fused(root(positive(q)), belief.alpha, m))
-        store(known.limits, U0, limit)
-    while hope:
-        n = lowest(hope)
-        hope &= hope - U1
-        here = known.head[b * W + n]
-        if here == NONE or known.limits[n] < best.index:
+        store(known.ray_limits, U0, limit)
+    while lanes_left:
+        n = lowest(lanes_left)
+        lanes_left &= lanes_left - U1
+        head = known.head[b * W + n]
+        if head == NONE or known.ray_limits[n] < best.index:
             continue
-        score, item = min(belief.cap, scratch.values[n]), layout.lane_item[here]
-        row = layout.groups[layout.root_group[b * W + n]]
+        score, item = min(belief.cap, scratch.values[n]), layout.slot_item[head]
+        row = layout.groups[layout.seat_group[b * W + n]]
         stop = np.uint64(row[ITEMS]) + np.uint64(row[COUNT])
-        step = layout.pool[np.uint64(row[WEIGHTS]) + np.uint64(here) - stop]
-        if step > 0.0 and known.limits[n] * step >= score:
-            score, item = along_ray(here, stop, items, layout.lane_item, used, belief, scratch.x)
+        next_share = layout.pool[np.uint64(row[WEIGHTS]) + np.uint64(head) - stop]
+        if next_share > 0.0 and known.ray_limits[n] * next_share >= score:
+            score, item = along_ray(head, stop, items, layout.slot_item, used, belief, scratch.x)
         best = enter(best, score, item, b)
     return best
 
 
 @inlined
 def make_ready(b, layout, used, belief, known):
-    """Collect the numbers of a block of rays for this user."""
-    size, i = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_INDEX])
-    at, high = np.uint64(layout.blocks[b, BLOCK_NUMBERS]), np.uint64(layout.blocks[b, BLOCK_HIGH])
+    """Fill the operands of a block of rays for this user."""
+    size, gather_at = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_GATHER])
+    operand_at, corner_at = np.uint64(layout.blocks[b, BLOCK_OPERANDS]), np.uint64(layout.blocks[b, BLOCK_CORNERS])
     for a in range(size):
-        store(known.numbers, at, load(layout.root_high, high + a * W))
-        store(known.numbers, at + W, gather(belief.theta, layout.root_index, i))
-        at += U2 * W
-        i += W
+        store(known.operands, operand_at, load(layout.corners, corner_at + a * W))
+        store(known.operands, operand_at + W, gather(belief.theta, layout.gather_index, gather_at))
+        operand_at += U2 * W
+        gather_at += W
         for _ in range(a + U1):
-            store(known.numbers, at, gather(belief.flat, layout.root_index, i))
-            at += W
-            i += W
-    if known.passed[b]:
+            store(known.operands, operand_at, gather(belief.minv_flat, layout.gather_index, gather_at))
+            operand_at += W
+            gather_at += W
+    if known.heads_used[b]:
         for n in range(b * W, b * W + W):
             if known.head[n] != NONE:
-                e = layout.lane_item[known.head[n]]
+                e = layout.slot_item[known.head[n]]
                 if e == NONE or used[e]:
                     advance(n, layout, used, known)
     known.ready[b] = True
@@ -230,25 +235,28 @@ def make_ready(b, layout, used, belief, known):
 
 @inlined
 def advance(n, layout, used, known):
-    """Moves the head of the ray in seat n on to its next unused item, and its lane of numbers with it."""
-    row = layout.groups[layout.root_group[n]]
+    """Move the head of the ray in seat n to its next unused item, and update its lane of operands."""
+    row = layout.groups[layout.seat_group[n]]
     first, size = np.uint64(row[ITEMS]), np.uint64(row[SIZE])
-    stop, here = first + np.uint64(row[COUNT]), np.uint64(known.head[n])
-    while here < stop and (layout.lane_item[here] == NONE or used[layout.lane_item[here]]):
-        here += U1
-    known.head[n] = np.uint32(here) if here < stop else NONE
-    at = np.uint64(layout.blocks[n // W, BLOCK_NUMBERS]) + n % W
+    stop, head = first + np.uint64(row[COUNT]), np.uint64(known.head[n])
+    while head < stop and (layout.slot_item[head] == NONE or used[layout.slot_item[head]]):
+        head += U1
+    known.head[n] = np.uint32(head) if head < stop else NONE
+    at = np.uint64(layout.blocks[n // W, BLOCK_OPERANDS]) + n % W
     for a in range(size):
-        known.numbers[at] = layout.pool[np.uint64(row[WEIGHTS]) + (here - first) * size + a] if here < stop else 0.0
+        known.operands[at] = layout.pool[np.uint64(row[WEIGHTS]) + (head - first) * size + a] if head < stop else 0.0
         at += W * (a + U3)
 
 
 @kernel
-def along_ray(lo, hi, items, lane_item, used, belief, x):
-    """The best unused item among lane_item[lo:hi]: where rounding could put another item of a ray before its first."""
+def along_ray(lo, hi, items, slot_item, used, belief, x):
+    """Return the best unused item in slot_item[lo:hi] and its index.
+
+    Needed when two items of a ray are so close that rounding could put a later one ahead of the head.
+    """
     best, best_item = -inf, NONE
     for n in range(lo, hi):
-        e = lane_item[n]
+        e = slot_item[n]
         if e != NONE and not used[e]:
             score = index_of(e, items, belief, x)
             if score > best or (score == best and e < best_item):

@@ -1,4 +1,4 @@
-"""What a search keeps while it runs: the best item so far, what is known of each group, and scratch arrays."""
+"""The state of a running search: the best item so far, what is known about each group, and scratch arrays."""
 
 from typing import Any, NamedTuple
 
@@ -10,93 +10,98 @@ from thali.tools.jit import inlined, kernel
 
 
 class Best(NamedTuple):
-    """The best item at a position so far, its index and its block; and the best of any other block.
+    """The best item found so far at a position, with its index and block; and the best index found in any other block.
 
-    The block of the second best is the first to be visited at the next position.
+    The search visits ``second_block`` first at the next position.
     """
 
     index: Any
     item: Any
     block: Any
-    second: Any
+    second_index: Any
     second_block: Any
 
 
 @inlined
 def enter(best, score, item, block):
-    """The best after one more item; of equals, the lowest wins."""
+    """Return the best after comparing it with one more item. Ties go to the lowest item."""
     if score > best.index or (score == best.index and item < best.item):
         if block == best.block:
-            return Best(score, item, block, best.second, best.second_block)
+            return Best(score, item, block, best.second_index, best.second_block)
         return Best(score, item, block, best.index, best.block)
-    if score > best.second and block != best.block:
+    if score > best.second_index and block != best.block:
         return Best(best.index, best.item, best.block, score, block)
     return best
 
 
 class Known(NamedTuple):
-    """What is known of each seat and block at this position of a user's list. Arrays are made once for a batch."""
+    """What the search knows about each seat and block at a position of a user's list. Allocated once for a batch."""
 
     bound: Any
-    """(B·8,): of any index in the group, now and later."""
-    now: Any
-    """(B·8,): the same, while no topic of the group is shown; or the index of its best item."""
+    """(B·8,): an upper bound on every index in the group, at this and all later positions."""
+    current_bound: Any
+    """(B·8,): a tighter bound that holds until a topic of the group is shown. It may be the index of the group's best
+    item itself."""
     best_item: Any
-    """(B·8,): of a tree, the item whose index is now; NONE if unknown. It holds while now is below bound."""
+    """(B·8,): for a tree, the best item, whose index is ``current_bound``; NONE if unknown. Valid only while
+    ``current_bound`` is below ``bound``."""
     head: Any
-    """(B·8,): where the first unused item of a ray is, in lane_item."""
+    """(B·8,): for a ray, the position in ``slot_item`` of its first unused item; NONE if there is none."""
     ready: Any
-    """(B,): whether numbers of a block of rays are those of this user."""
-    passed: Any
-    """(B,): whether the first item of some ray there may be used or gone."""
-    numbers: Any
-    """Of rays, for each topic of the lanes: weights, θ̄, and entries of M⁻¹."""
-    todo: Any
-    """Blocks to visit."""
+    """(B,): for a block of rays, whether ``operands`` has been filled for this user."""
+    heads_used: Any
+    """(B,): for a block of rays, whether the item at some ray's head may be used or removed."""
+    operands: Any
+    """For blocks of rays, what the indices of their heads are computed from, 8 lanes each. For each topic a: the
+    weight, θ̄_a, and (M⁻¹)_ab for b up to a."""
+    to_visit: Any
+    """(B + 1,): the blocks to visit."""
     waiting: Any
-    """Seats of trees to look into."""
-    limits: Any
-    """(8,): of the rays of the block that is visited, what no index on them exceeds."""
+    """(B·8,): the seats of trees that remain to be searched."""
+    ray_limits: Any
+    """(8,): for each ray of the block being visited, a bound on the indices of all its items."""
 
 
 @kernel
-def new_known(B, length):
-    """The arrays for B blocks, with this length of numbers."""
+def new_known(B, operand_length):
+    """Allocate the arrays for B blocks."""
     seats = B * W
     return Known(
         aligned(seats), aligned(seats), np.empty(seats, dtype=np.uint32), np.empty(seats, dtype=np.uint32),
-        np.empty(B, dtype=np.bool_), np.empty(B, dtype=np.bool_), aligned(length), np.empty(B + U1, dtype=np.uint64),
-        np.empty(seats, dtype=np.uint64), aligned(W),
+        np.empty(B, dtype=np.bool_), np.empty(B, dtype=np.bool_), aligned(operand_length),
+        np.empty(B + U1, dtype=np.uint64), np.empty(seats, dtype=np.uint64), aligned(W),
     )  # fmt: skip
 
 
 class Scratch(NamedTuple):
-    """Arrays to compute in, made once for a batch of users."""
+    """Arrays to compute in, allocated once for a batch of users."""
 
     x: Any
     y: Any
-    """Vectors for each topic, twice."""
+    """x, y: two vectors of 8 lanes for each topic."""
     values: Any
-    """(16,): indices of items, or bounds of boxes."""
-    corner: Any
-    """(d,): what a byte of the boxes counts in each topic."""
+    """(16,): indices of items, or bounds on boxes."""
+    unit: Any
+    """(d,): for each topic of a tree, the weight that one unit of a box's bytes stands for."""
     states: Any
-    """Of the topics of a tree of many, side by side: their state, θ̄, majorants, and (s·s,) entries of M⁻¹."""
+    """For a tree with many topics, copies that are contiguous in its s topics: the coverage state, θ̄ (``thetas``),
+    G_j·(1 - c_j)² (``majorant``) and the (s·s,) entries of M⁻¹ (``entries``)."""
     thetas: Any
     majorant: Any
     entries: Any
     level_size: Any
-    """How many boxes a level has, from those around blocks of items, and where they are."""
-    level_at: Any
-    open_level: Any
-    """Boxes to look into: their level and number, and a bound."""
-    open_node: Any
-    open_bound: Any
+    """The number of boxes in each level of a tree, and the offset of the level in ``boxes`` (``level_start``). Level 1
+    holds the boxes around blocks of items."""
+    level_start: Any
+    stack_level: Any
+    """A stack of boxes to open: their level, their number within it (``stack_node``) and their bound."""
+    stack_node: Any
+    stack_bound: Any
 
 
 @kernel
 def new_scratch(d):
-    """The arrays for d topics."""
+    """Allocate the arrays for d topics."""
     return Scratch(
         aligned(U2 * d * W + W), aligned(U2 * d * W + W), aligned(U2 * W), np.empty(d), np.empty(d), np.empty(d),
         np.empty(d), np.empty(d * d),
@@ -107,7 +112,7 @@ def new_scratch(d):
 
 @kernel
 def aligned(n):
-    """An empty array of n floats that starts on a cache line, so that no vector lies across two."""
+    """Return an uninitialised array of n floats, aligned to a cache line so that no vector crosses one."""
     whole = np.empty(n + W)
     first = np.uint64(whole.ctypes.data) // np.uint64(8) % W
     return whole[(W - first) % W :][:n]
@@ -115,5 +120,5 @@ def aligned(n):
 
 @inlined
 def index_of(e, items, belief, x):
-    """The index of one item, by the scalar definition."""
+    """Return the index of one item, by the scalar definition."""
     return index(belief.kind, e, items, belief.state, belief.theta, belief.minv, belief.alpha, belief.cap, x)

@@ -3,6 +3,6 @@
 - ``policy.py`` chooses lists and learns;
 - ``learning.py`` is Algorithm 1, lines 13-17;
 - ``posterior.py`` computes θ̄ and M⁻¹ (line 4);
-- ``forgetting.py`` lets old impressions count less;
-- ``members.py`` names the members of the family.
+- ``forgetting.py`` makes old impressions count less;
+- ``members.py`` defines the named policies of the family.
 """

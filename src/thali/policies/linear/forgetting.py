@@ -1,7 +1,7 @@
-"""Forgetting, for tastes that change: a part that linear policies take, as a discount or a sliding window.
+"""Forgetting, for tastes that change: an option of linear policies, either a discount or a sliding window.
 
-Time is counted for each user: the number of lists they have been shown. An impression is learned as of the time it was
-shown, so the order in which feedback arrives does not matter.
+Time is counted for each user, as the number of lists they have been shown. An impression is learned as of the time when
+it was shown, so the order in which feedback arrives does not matter.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from thali.policies.linear.state import LinearState
 
-#: A window of more would not fit into memory.
+#: The largest window; a larger one would not fit into memory.
 MOST_WINDOW = 10**7
-#: All that forgetting may keep in a state.
+#: The names of all arrays that forgetting may keep in a state.
 KEPT = ("clock", "when", "kept_gains", "kept_clicks", "block", "sums")
 
 
 class Reading(NamedTuple):
-    """How a list is read: which positions count as examined, σ⁻², and the weight of each position (K,)."""
+    """How clicks on a list are read: which positions count as examined, σ⁻², and the weight of each position (K,)."""
 
     rule: int
     precision: float
@@ -37,34 +37,34 @@ class Reading(NamedTuple):
 
 
 class Forgetting(ABC):
-    """How old impressions lose their weight."""
+    """A way in which old impressions lose their weight."""
 
     @abstractmethod
     def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
-        """What it keeps in a state beside M and B, users first."""
+        """Return the arrays that it keeps in a state beside M and B, users first."""
 
     @abstractmethod
     def learn(self, state: LinearState, gains: Floats, clicks: Booleans, number: Integers, how: Reading) -> None:
-        """Learn each user's impression of this number (users,) into M and B, and forget; M⁻¹ is left to the caller."""
+        """Add each user's impression of this number (users,) to M and B, and forget. The caller updates M⁻¹."""
 
 
 class Discount(Forgetting):
     """An impression counts γ^age, age in impressions of the user: M = I + σ⁻²Σ γ^age·xxᵀ, B = Σ γ^age·x·click.
 
-    M and B as in D-LinUCB (Russac et al. 2019). Departs from it in the width, which is that of M⁻¹ here and of M⁻¹M̃M⁻¹
-    there, M̃ fading by γ². Memory: 8 bytes a user. It does not know which impressions it has learned: one that comes
-    twice counts twice.
+    M and B are those of D-LinUCB (Russac et al. 2019). Departs from it in the width, which uses M⁻¹ here and M⁻¹M̃M⁻¹
+    there, where M̃ fades by γ². Memory: 8 bytes for each user. It does not record which impressions it has learned, so
+    an impression that is learned twice counts twice.
     """
 
     def __init__(self, gamma: float, owner: str) -> None:
         self.gamma = checks.number(f"discount of {owner}", gamma, low=0.0, strict=True, high=1.0)
 
     def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
-        """Clock: how many impressions each user has had."""
+        """Return clock (users,), the number of impressions of each user."""
         return {"clock": np.zeros(users, dtype=np.int64)}
 
     def learn(self, state: LinearState, gains: Floats, clicks: Booleans, number: Integers, how: Reading) -> None:
-        """All that was learned ages by the impressions since; this one counts by its own age."""
+        """Discount what was learned by the impressions since, then add these impressions, discounted by their age."""
         clock = state.arrays["clock"]
         now = np.maximum(clock, number + 1)
         discount(state.M, state.B, self.gamma ** (now - clock).astype(np.float64))
@@ -74,17 +74,18 @@ class Discount(Forgetting):
 
 
 class Window(Forgetting):
-    """Only a user's last W impressions count, which are kept: W·(8Kd + K + 8) + 8·C·(d² + d + 1) bytes, C ≈ √W + 2.
+    """Only the last W impressions of a user count. They are kept in the state.
 
-    As in SW-LinUCB (Cheung et al. 2019). For the library: a service would have to store them. An impression of the
-    window that comes twice is refused.
+    As in SW-LinUCB (Cheung et al. 2019). Memory for each user: W·(8Kd + K + 8) + 8·C·(d² + d + 1) bytes, C ≈ √W + 2.
+    Only for the library, because a service would have to store all of this. Learning an impression of the window twice
+    is an error.
     """
 
     def __init__(self, size: int, owner: str) -> None:
         self.size = checks.integer(f"window of {owner}", size, low=1, high=MOST_WINDOW)
 
     def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
-        """Clock; the window: when, kept_gains and kept_clicks (users, W, ...); and sums over blocks of it."""
+        """Return clock, the impressions in the window (when, kept_gains, kept_clicks), and sums over blocks of them."""
         blocks = self.size // block_size(self.size) + 2
         return {
             "clock": np.zeros(users, dtype=np.int64),
@@ -96,7 +97,7 @@ class Window(Forgetting):
         }
 
     def learn(self, state: LinearState, gains: Floats, clicks: Booleans, number: Integers, how: Reading) -> None:
-        """The new one comes in, and what is older than the window goes out."""
+        """Add the new impression, and drop those that have left the window."""
         kept = number >= np.maximum(state.clock, number + 1) - self.size
         twice = np.flatnonzero(kept & (state.when[np.arange(state.users), number % self.size] == number))
         if twice.size:
@@ -123,14 +124,19 @@ def slide(
     block: Integers,
     sums: Floats,
 ) -> None:
-    """Learn impression number[u] of each user; M and B as in Algorithm 1 over their last W = when.shape[1] impressions.
+    """Learn impression number[u] of each user: M and B become those of Algorithm 1 over the last W = when.shape[1]
+    impressions.
 
-    clock (users,): impressions so far; when (users, W): the number of the one kept in each slot, -1 for none; number n
-    is kept in slot n mod W. An impression from before the window is not learned. Subtracting what leaves would leave
-    its rounding behind, so M and B are summed anew: from sums (users, C, d + 1, d) over blocks of about √W numbers in a
-    row, M's part and in the last row B's, block (users, C) saying which; and from the impressions of the one block that
-    is not in the window as a whole.
-    Cost a user: O(C·d²) and O(K·(d + s²)) for each impression of that block; with C about √W, far less than all W.
+    clock (users,): the number of impressions so far. when (users, W): the number of the impression in each slot, -1 if
+    none; impression n is kept in slot n mod W. Impressions from before the window are not learned.
+
+    Subtracting what leaves the window would leave rounding errors behind, so M and B are summed again: from the sums
+    over blocks of about √W consecutive impressions, and from the single impressions of the one block that lies only
+    partly in the window. sums (users, C, d + 1, d) holds M's part of each block and, in the last row, B's. block
+    (users, C) says which block each entry belongs to.
+
+    Cost for each user: O(C·d²), and O(K·(d + s²)) for each impression of the partial block. As C is about √W, this is
+    far less than for all W.
     """
     users, W = when.shape
     C, d = block.shape[1], B.shape[1]
@@ -154,7 +160,7 @@ def slide(
             add(part_M, part_B, gains[user], clicks[user], count, precision, positions, 1.0, support)
         own_M[:] = np.eye(d)
         own_B[:] = 0.0
-        whole = (first + size - 1) // size  # the first block that lies in the window
+        whole = (first + size - 1) // size  # the first block that lies wholly in the window
         for old in range(first, whole * size):
             if when[user, old % W] == old:
                 seen = kept_clicks[user, old % W]
@@ -170,5 +176,5 @@ def slide(
 
 @kernel
 def block_size(W: int) -> int:
-    """How many impressions a block holds: about √W."""
+    """Return the number of impressions in a block, about √W."""
     return max(1, int(np.sqrt(W)))

@@ -1,4 +1,4 @@
-"""Algorithm 1, lines 13-17: what is learned from clicks on a list."""
+"""Algorithm 1, lines 13-17: learning from clicks on a list."""
 
 import numpy as np
 
@@ -21,9 +21,9 @@ def add(
     factor: float,
     support: Integers,
 ) -> None:
-    """Lines 14-17 for one user: M += factor·v_k·σ⁻²·xxᵀ and B += factor·v_k·x·click over the first count positions.
+    """Update M += factor·v_k·σ⁻²·xxᵀ and B += factor·v_k·x·click over the first count positions (lines 14-17).
 
-    v_k = positions[k]. support (d,) is scratch.
+    For one user, with v_k = positions[k]. support (d,) is scratch.
     """
     d = B.size
     for k in range(count):
@@ -53,10 +53,10 @@ def accumulate(
     positions: Floats,
     factor: Floats,
 ) -> None:
-    """Algorithm 1, lines 13-17: M += σ⁻²·xxᵀ and B += x·click over the examined positions; precision = σ⁻².
+    """Update M += σ⁻²·xxᵀ and B += x·click over the examined positions (Algorithm 1, lines 13-17); precision = σ⁻².
 
-    Only an examined position's click counts. positions (K,) weighs each position, factor (users,) each user's list: all
-    ones in Algorithm 1. Cost: O(K·(d + s²)) a user for gains with s topics each.
+    Clicks on positions that were not examined do not count. positions (K,) weights each position and factor (users,)
+    each user's list; in Algorithm 1 all are 1. Cost: O(K·(d + s²)) for each user, if s topics have gains.
     """
     users, _, d = gains.shape
     support = np.empty(d, dtype=np.int64)
@@ -77,7 +77,10 @@ def observe(
     M: Floats,
     B: Floats,
 ) -> None:
-    """The same from the lists, to the same bits, without an array of gains. Cost: O(d + K·s²) a user."""
+    """Update M and B as :func:`accumulate` does, to the same bits, but directly from the lists.
+
+    Cost: O(d + K·s²) for each user.
+    """
     users, d = B.shape
     state = np.empty(d)
     x = np.empty(d)
@@ -102,7 +105,7 @@ def observe(
 
 @kernel
 def discount(M: Floats, B: Floats, factor: Floats) -> None:
-    """M = I + factor·(M - I) and B = factor·B, factor (users,); nothing where it is 1. Cost: O(d²) a user."""
+    """Set M = I + factor·(M - I) and B = factor·B, factor (users,). Cost: O(d²) for each user with factor ≠ 1."""
     users, d = B.shape
     for user in range(users):
         if factor[user] == 1.0:

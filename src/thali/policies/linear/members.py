@@ -1,4 +1,4 @@
-"""The named members of the linear family: the paper's algorithm, its baselines, and their relatives."""
+"""The named policies of the linear family: the paper's algorithm, its baselines, and their relatives."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from thali.tools.types import Floats
 class CascadeLSB(LinearPolicy):
     """Maximises the probability of a click on a diverse list, under the diverse cascade model. Algorithm 1.
 
-    See :class:`LinearPolicy` for parameters, departures and cost. alpha="theory" is Theorem 2's lowest.
-    examined="last-click" is what the paper's conclusion leaves for later: learning from several clicks.
+    See :class:`LinearPolicy` for parameters, departures and cost. alpha="theory" is the lowest α of Theorem 2.
+    examined="last-click" learns from several clicks, which the paper's conclusion leaves for future work.
 
     Examples
     --------
@@ -41,9 +41,9 @@ class CascadeLSB(LinearPolicy):
 class LSBGreedy(LinearPolicy):
     """Maximises the expected number of clicks on a diverse list, if every position is examined (Yue and Guestrin 2011).
 
-    Learns from all positions, so on people who leave after a click it underrates what stands lower.
-    See :class:`LinearPolicy`. alpha="theory" is (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, for each user at each step;
-    it needs no horizon. delta: δ in (0, 1].
+    It learns from all positions, so if people leave after a click, it underestimates items at lower positions.
+    See :class:`LinearPolicy`. alpha="theory" is (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, for each user at each step,
+    which needs no horizon. delta: δ in (0, 1].
     """
 
     features = "gains"
@@ -54,17 +54,18 @@ class LSBGreedy(LinearPolicy):
         super().__init__(catalog, K, **settings)
 
     def theoretical_alpha(self, state: State) -> Floats:
-        """The determinant-based width (users,)."""
+        """Return the α that follows from det M (users,)."""
         return theory.determinant_optimism(state.logdet, self.sigma, self.delta)
 
 
 class CascadeLinUCB(LinearPolicy):
-    """Maximises the probability of a click where items attract independently of one another (Zong et al. 2016).
+    """Maximises the probability of a click if items attract independently of one another (Zong et al. 2016).
 
-    A cascade with features x_e = Δ(e|∅), as the paper sets it for comparison: no diversity.
-    See :class:`LinearPolicy`. alpha="theory" is Theorem 2's with 2·log(nK) in place of 2·log n.
+    A cascade with features x_e = Δ(e|∅), as in the paper's comparison, so lists are not diversified.
+    See :class:`LinearPolicy`. alpha="theory" is that of Theorem 2 with 2·log(nK) in place of 2·log n.
 
-    Departs from its paper: indices are capped at 1 only if ``capped``; at theoretical α the cap makes every item tie.
+    Departs from its paper: indices are capped at 1 only if ``capped``. With the theoretical α the cap makes all items
+    tie.
     """
 
     features = "items"
@@ -75,44 +76,46 @@ class CascadeLinUCB(LinearPolicy):
         super().__init__(catalog, K, **settings)
 
     def theoretical_alpha(self, state: State) -> Floats:
-        """α of Zong et al. for this horizon (users,)."""
+        """Return the α of Zong et al. for this horizon (users,)."""
         n = self._horizon()
         alpha = theory.optimism(self.catalog.d, self.K, n, self.sigma, delta=1.0 / (n * self.K))
         return np.full(state.users, alpha)
 
 
 class C3UCB(CascadeLinUCB):
-    """CascadeLinUCB where a click lower down is worth less: contextual combinatorial cascades (Li et al. 2016).
+    """CascadeLinUCB where lower clicks are worth less: contextual combinatorial cascades (Li et al. 2016).
 
-    The disjunctive case: the reward of a first click at position k is v_k, 1 = v_1 ≥ v_2 ≥ … > 0. Each examined
-    position is weighed by v_k in the regression, so M = I + σ⁻²Σ v_k²·xxᵀ and B = Σ v_k²·x·click; the list holds the K
-    items of largest index in descending order, which is best for any such v. With all v_k = 1 it is CascadeLinUCB.
+    This is the disjunctive case: the reward of a first click at position k is v_k, 1 = v_1 ≥ v_2 ≥ … > 0. Each
+    examined position is weighted by v_k in the regression, so M = I + σ⁻²Σ v_k²·xxᵀ and B = Σ v_k²·x·click. The list
+    holds the K items with the largest index in descending order, which is best for any such v. With all v_k = 1 it is
+    CascadeLinUCB.
 
-    Its paper leaves v open: position_discounts is 0.9^(k-1) by default. Departs from it as CascadeLinUCB does: indices
-    are capped at 1 only if ``capped``; alpha="theory" is CascadeLinUCB's, not their β from the determinant of M.
+    The paper leaves v open; position_discounts is 0.9^(k-1) by default. Departs from its paper as CascadeLinUCB does:
+    indices are capped at 1 only if ``capped``. Also, alpha="theory" is that of CascadeLinUCB, not the paper's β, which
+    follows from the determinant of M.
 
     Parameters, beside those of :class:`LinearPolicy`
     -------------------------------------------------
-    position_discounts: v (K,), from above 0 to 1, not ascending; v_1 = 1.
+    position_discounts: v (K,), in (0, 1], never increasing, with v_1 = 1.
     """
 
     def __init__(self, catalog: Catalog, K: int, *, position_discounts: Any = None, **settings: Any) -> None:
         super().__init__(catalog, K, **settings)
-        told = f"position_discounts of {self.name}"
+        setting = f"position_discounts of {self.name}"
         given = 0.9 ** np.arange(self.K) if position_discounts is None else position_discounts
-        v = checks.floats(told, given, (self.K,), "(K,)")
+        v = checks.floats(setting, given, (self.K,), "(K,)")
         if v[0] != 1.0 or (np.diff(v) > 0.0).any() or v[-1] <= 0.0:
-            raise ValueError(f"{told} must begin with 1, not ascend, and stay above 0, got {v.tolist()}")
+            raise ValueError(f"{setting} must begin with 1, not ascend, and stay above 0, got {v.tolist()}")
         self.positions = v**2
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What M and B depend on."""
+        """The settings on which M and B depend."""
         return {**super().settings, "positions": self.positions.tolist()}
 
 
 class CombLinUCB(LinearPolicy):
-    """Maximises the expected number of clicks, if every position is examined and items attract alone (Wen et al. 2015).
+    """Maximises the expected clicks if all positions are examined and items attract independently (Wen et al. 2015).
 
     Combinatorial semi-bandits with linear generalisation, for the K best items. See :class:`LinearPolicy`.
     alpha="theory" is their c = (1/σ)·sqrt(d·log(1 + nK/(dσ²)) + 2·log(nK)) + 1.
@@ -124,7 +127,7 @@ class CombLinUCB(LinearPolicy):
 
 
 class CombLinTS(CombLinUCB):
-    """CombLinUCB by sampling: the K best items under one draw θ ~ N(θ̄, M⁻¹) a list (Wen et al. 2015). No α.
+    """CombLinUCB by sampling: the K best items under one draw θ ~ N(θ̄, M⁻¹) for each list (Wen et al. 2015). No α.
 
     See :class:`LinearPolicy`.
     """
@@ -133,7 +136,7 @@ class CombLinTS(CombLinUCB):
 
 
 class EpsilonGreedy(CascadeLSB):
-    """CascadeLSB that explores without a plan: greedy under θ̄, but with probability ε a list of random items.
+    """CascadeLSB with random exploration: the greedy list under θ̄ or, with probability ε, a random list.
 
     See :class:`LinearPolicy`; epsilon is 0.1 by default.
     """

@@ -1,4 +1,4 @@
-"""The linear family: one model with switches, from which the paper's algorithm and most of its relatives follow.
+"""The linear family: one class whose settings give the paper's algorithm and most of its relatives.
 
 | | features="gains" (diverse) | features="items" |
 |---|---|---|
@@ -6,8 +6,8 @@
 | examined="last-click" | CascadeLSB(examined="last-click") | CascadeLinUCB(examined="last-click") |
 | examined="all" | LSBGreedy | CombLinUCB, CombLinTS |
 
-Each of them explores by optimism, by sampling or at random (``explore``), and forgets or not (``discount``,
-``window``). The named members are in :mod:`thali.policies.linear.members`.
+Each of them can explore by optimism, by sampling or at random (``explore``), and can forget (``discount``, ``window``).
+The named policies are in :mod:`thali.policies.linear.members`.
 """
 
 from __future__ import annotations
@@ -35,45 +35,45 @@ from thali.tools import checks
 from thali.tools.threads import by_parts
 from thali.tools.types import Booleans, Floats, Integers
 
-#: The default optimism is this over sigma; docs/decisions.md has the measurement.
+#: The default α is this divided by σ; docs/decisions.md has the measurement.
 DEFAULT_OPTIMISM = 0.8
-#: The default σ: the paper's; and for sampling, where it is the noise that is assumed (docs/decisions.md).
+#: The default σ: that of the paper; and for sampling, where it is the assumed noise (docs/decisions.md).
 DEFAULT_SIGMA, SAMPLING_SIGMA = 0.1, 0.2
-# Beyond this, products in the search's bounds would overflow.
+# A larger α could make products in the bounds of the search engine overflow.
 MOST_OPTIMISM = 1e100
 
 EXPLORE = ("optimism", "sampling", "epsilon")
 
 
 class LinearPolicy(Policy):
-    """Greedy lists under linear attraction: item e is worth xᵀθ̄ + α·sqrt(xᵀM⁻¹x).
+    """Greedy lists under linear attraction: the index of item e is xᵀθ̄ + α·sqrt(xᵀM⁻¹x).
 
-    Algorithm 1 of the paper and its relatives. Symbols: M, B, θ̄ = σ⁻²M⁻¹B as there; x = Δ(e|S) for
+    Algorithm 1 of the paper and its relatives. Symbols: M, B, θ̄ = σ⁻²M⁻¹B as in the paper; x = Δ(e|S) for
     features="gains", Δ(e|∅) for "items". Positions count as examined up to the first click ("first-click"), up to the
-    last one ("last-click"; all K if there is none, for both), or always ("all").
+    last click ("last-click"), or always ("all"). Without a click, all K count as examined.
 
-    Departs from the paper: M⁻¹ and θ̄ come from one LDLᵀ of M after each update; the argmax is searched, not
-    scanned, with the same result; ties go to the lowest item.
+    Departs from the paper: M⁻¹ and θ̄ come from an LDLᵀ factorisation of M after each update; the argmax is found by the
+    search engine, with the same result; ties go to the lowest item.
 
     Parameters
     ----------
-    catalog, K: what to choose from, and how many (1 ≤ K ≤ L).
-    sigma: σ ≥ 1e-6, the learning rate, 0.1 by default; for sampling, the noise that is assumed, 0.2 by default (a click
-        of probability 0.04 has that standard deviation).
-    alpha: α ≥ 0; "theory" for what the policy's own analysis asks; by default 0.8/σ, which needs no horizon.
-    horizon: n, for alpha="theory" where the analysis needs it.
-    examined: "first-click" or "last-click", where the policy leaves it open.
-    explore: "optimism" by α; "sampling", one draw θ ~ N(θ̄, M⁻¹) a list, which is greedy under it (Thompson sampling, no
-        α); "epsilon", greedy under θ̄, but for a random list with probability epsilon.
+    catalog, K: the items to choose from, and the length of a list (1 ≤ K ≤ L).
+    sigma: σ ≥ 1e-6, the learning rate, 0.1 by default; for sampling, the assumed noise, 0.2 by default (the standard
+        deviation of a click with probability 0.04).
+    alpha: α ≥ 0, or "theory" for the value in the policy's own analysis; by default 0.8/σ, which needs no horizon.
+    horizon: n, for alpha="theory" if the analysis needs it.
+    examined: "first-click" or "last-click", if the policy leaves it open.
+    explore: "optimism", by α; "sampling", the greedy list under a draw θ ~ N(θ̄, M⁻¹) for each list (Thompson
+        sampling, no α); "epsilon", the greedy list under θ̄ or, with probability epsilon, a random list.
     epsilon: ε in [0, 1], for explore="epsilon"; 0.1 by default.
-    discount: γ in (0, 1]: an impression counts γ^(the user's impressions since); 1 by default, nothing is forgotten.
-    window: W: only the user's last W impressions count; they are kept in the state, W·(8Kd + K + 8) bytes a user and
-        some more. alpha="theory" takes no account of forgetting.
+    discount: γ in (0, 1]: an impression counts γ^(the user's impressions since); 1 by default, so nothing is forgotten.
+    window: W: only the user's last W impressions count. They are kept in the state, which takes a little more than
+        W·(8Kd + K + 8) bytes for each user. alpha="theory" does not take forgetting into account.
     build: how the list is built (:class:`thali.lists.Builder`); greedily by default.
-    threads: how many share the users of a batch; what comes out does not depend on it.
+    threads: the number of threads that share a batch of users; the results do not depend on it.
 
-    Cost a user: to recommend, see docs/engine.md, and O(d³) for sampling; O(K·s² + d³) to learn, and for a
-    window O(√W·(d² + K·d)) more; O(d²) memory.
+    Cost for each user: to recommend, see docs/engine.md, plus O(d³) for sampling; to learn, O(K·s² + d³), plus
+    O(√W·(d² + K·d)) for a window; O(d²) memory.
 
     """
 
@@ -126,10 +126,10 @@ class LinearPolicy(Policy):
             self.forgetting = None if fading.gamma == 1.0 else fading
         self.alpha = self._alpha(alpha)
         if self.alpha == "theory":
-            self.theoretical_alpha(self.init(1))  # what is missing for it is an error now, not at the first list
+            self.theoretical_alpha(self.init(1))  # raises now, not at the first list, if something is missing
 
     def _alpha(self, alpha: float | str | None) -> float | str:
-        """α as it is to be used; an error if it cannot be."""
+        """Return the α to use; raise an error if it is not valid."""
         if self.explore != "optimism":
             if alpha is not None:
                 raise ValueError(f"alpha of {self.name} must not be given with explore={self.explore!r}, got {alpha!r}")
@@ -147,7 +147,7 @@ class LinearPolicy(Policy):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What M and B depend on."""
+        """The settings on which M and B depend."""
         return {
             "topics": self.catalog.topics_digest,
             "sigma": self.sigma,
@@ -158,19 +158,19 @@ class LinearPolicy(Policy):
         }
 
     def start(self, users: int) -> State:
-        """M = I_d, B = 0 (Algorithm 1, line 2)."""
+        """Return the initial state: M = I_d, B = 0 (Algorithm 1, line 2)."""
         d = self.catalog.d
         more = {} if self.forgetting is None else self.forgetting.arrays(users, self.K, d)
         M, B, updates = np.tile(np.eye(d), (users, 1, 1)), np.zeros((users, d)), np.zeros(users, dtype=np.int64)
         return LinearState(type(self).__name__, self.settings, M=M, B=B, updates=updates, **more)
 
     def estimate(self, state: State) -> Floats:
-        """θ̄ = σ⁻²M⁻¹B (users, d), Algorithm 1, line 4."""
+        """Return θ̄ = σ⁻²M⁻¹B (users, d) (Algorithm 1, line 4)."""
         self.check(state)
         return np.asarray(state.solution * self.sigma**-2)
 
     def optimism(self, state: State) -> Floats:
-        """α of each user now (users,)."""
+        """Return the current α of each user (users,)."""
         self.check(state)
         return self._optimism(state)
 
@@ -182,19 +182,19 @@ class LinearPolicy(Policy):
         return alpha
 
     def theoretical_alpha(self, state: State) -> Floats:
-        """α of Theorem 2 for this horizon, with ‖θ*‖ ≤ 1 (users,)."""
+        """Return the α of Theorem 2 for this horizon, with ‖θ*‖ ≤ 1 (users,)."""
         return np.full(state.users, theory.optimism(self.catalog.d, self.K, self._horizon(), self.sigma))
 
     def gains(self, lists: Any) -> Floats:
-        """The features x of every position as shown (users, K, d): Δ(a_k|a_1..a_{k-1}), or Δ(a_k|∅) for "items"."""
+        """Return the features x of every position (users, K, d): Δ(a_k|a_1..a_{k-1}), or Δ(a_k|∅) for "items"."""
         return self.catalog.gains(lists) if self.features == "gains" else self.catalog.item_gains(lists)
 
     def choose(self, state: State, rng: Any) -> Integers:
-        """Algorithm 1, lines 4-11. rng is used by those that sample or explore at random."""
+        """Return lists: Algorithm 1, lines 4-11. rng is used only to sample or to explore at random."""
         return self.choose_among(state, rng, ALL)
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """The same, from what each user may be shown."""
+        """Return lists as :meth:`choose` does, from the items that each user may be shown."""
         assert isinstance(state, LinearState)
         estimate, alpha = state.solution * self.sigma**-2, self._optimism(state)
         if self.explore == "sampling":
@@ -217,18 +217,18 @@ class LinearPolicy(Policy):
         return lists
 
     def _build(self, estimate: Floats, inverse: Floats, alpha: Floats, choice: Choice) -> Integers:
-        """By the builder, which need not know of choices where there is none to make."""
+        """Call the builder. Pass ``choice`` only if something is left out: a simple builder need not support it."""
         among = {} if choice is ALL else {"choice": choice}
         return self.build(
             self.catalog, estimate, inverse, alpha, K=self.K, features=self.features, cap=self.cap, **among
         )
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """Algorithm 1, lines 13-17; the latest impressions, where time matters."""
+        """Update M and B: Algorithm 1, lines 13-17. If the policy forgets, these count as the latest impressions."""
         self._learn(state, clicks, gains, None)
 
     def learn_late(self, state: State, lists: Integers, clicks: Booleans, gains: Floats, shown_at: Integers) -> None:
-        """The same, for impressions of these numbers."""
+        """Update M and B as :meth:`learn` does, for the impressions with these numbers."""
         if type(self).learn is LinearPolicy.learn:
             self._learn(state, clicks, gains, shown_at)
         elif self.forgetting is None:
@@ -250,17 +250,17 @@ class LinearPolicy(Policy):
         state.refresh()
 
     def add(self, M: Floats, B: Floats, clicks: Booleans, gains: Floats, *, times: float = 1.0) -> None:
-        """Algorithm 1, lines 13-17, on M (users, d, d) and B (users, d) themselves, where nothing is forgotten.
+        """Update M (users, d, d) and B (users, d) in place: Algorithm 1, lines 13-17, without forgetting.
 
-        times=-1 takes back what was added before, up to rounding.
+        times=-1 subtracts what was added before, up to rounding.
         """
         factor = np.full(len(B), times)
         accumulate(M, B, gains, clicks, RULES[self.examined], self.sigma**-2, self.positions, factor)
 
     def variant(self, K: int, alpha: float | str | None = None) -> Self:
-        """The same learner with lists of another length and, if given, another α; its states are this one's.
+        """Return the same learner with another list length and, if given, another α. The two share their states.
 
-        K may be more than there are items now: of a list that was shown when there were more, it can still learn.
+        K may exceed the current number of items, to learn from a list that was shown when there were more.
         """
         other = copy(self)
         other.K = checks.integer(f"K of {self.name}", K, low=1)
@@ -272,7 +272,10 @@ class LinearPolicy(Policy):
         return other
 
     def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
-        """The same, to the last bit, straight from the weights; unless gains or learning are of one's own."""
+        """Update M and B to the same bits as :meth:`learn`, but directly from the weights, without an array of gains.
+
+        Subclasses that override gains or learn, custom coverage and forgetting use the array.
+        """
         mine, c = type(self), self.catalog
         own = mine.gains is not LinearPolicy.gains or mine.learn is not LinearPolicy.learn
         if own or c.custom is not None or self.forgetting is not None:

@@ -1,4 +1,4 @@
-"""What a learner believes: M⁻¹, M⁻¹B (so θ̄ = σ⁻²M⁻¹B, line 4 of Algorithm 1) and log det M, from M and B alone."""
+"""The posterior, from M and B: M⁻¹, M⁻¹B (so θ̄ = σ⁻²M⁻¹B, line 4 of Algorithm 1) and log det M."""
 
 from math import log, sqrt
 from typing import Any
@@ -9,15 +9,15 @@ from thali.tools.jit import inlined, kernel
 from thali.tools.lanes import fused, load4, store
 from thali.tools.types import Floats
 
-# Users that are computed together, one in each lane: with eight, the scratch arrays would leave the nearest memory.
+# The number of users computed together, one in each lane. With eight, the scratch arrays would not fit the L1 cache.
 LANES = 4
-# Rows that are computed together: independent sums, so that one does not wait for the other.
+# The number of rows computed together: independent sums, which need not wait for one another.
 TILE = 4
 
 
 @inlined
 def row_of(array: Floats, n: int) -> Any:
-    """Row n of an array (rows, LANES)."""
+    """Return row n of an array (rows, LANES)."""
     return load4(array, n * LANES)
 
 
@@ -25,7 +25,7 @@ def row_of(array: Floats, n: int) -> Any:
 def multiply(
     out: Floats, o: int, o_step: int, P: Floats, p: int, p_step: int, Q: Floats, q: int, q_step: int, count: int
 ) -> None:
-    """out[o + t·o_step] = P[p + t·p_step]·Q[q + t·q_step] for t < count, by rows of lanes."""
+    """Set out[o + t·o_step] = P[p + t·p_step]·Q[q + t·q_step] for t < count, where each entry is a row of lanes."""
     for t in range(count):
         store(out, (o + t * o_step) * LANES, row_of(P, p + t * p_step) * row_of(Q, q + t * q_step))
 
@@ -46,7 +46,7 @@ def subtract(
     n: int,
     count: int,
 ) -> None:
-    """out[o + t·o_step] = start[s + t·s_step] - Σ_{k<n} P[p + k]·Q[q + t·q_step + k] for t < count, in this order."""
+    """Set out[o + t·o_step] = start[s + t·s_step] - Σ_{k<n} P[p + k]·Q[q + t·q_step + k] for t < count, in order."""
     t = 0
     while t + TILE <= count:
         a, b = row_of(start, s + t * s_step), row_of(start, s + (t + 1) * s_step)
@@ -73,22 +73,22 @@ def subtract(
 
 @kernel
 def refresh(M: Floats, B: Floats, inverse: Floats, solution: Floats, logdet: Floats) -> None:
-    """For each user: inverse = M⁻¹ (exactly symmetric), solution = M⁻¹B, logdet = log det M.
+    """Compute inverse = M⁻¹ (exactly symmetric), solution = M⁻¹B and logdet = log det M for each user.
 
-    By M = LDLᵀ, L with ones on its diagonal, so that everything is a function of M and B alone: no drift, no history.
-    M⁻¹B comes from two triangular solves and not from the inverse, which loses digits when M is ill conditioned. As M
-    is the identity and more, no pivot is below 1; rounding can put one there once entries of M pass 1e12, so pivots
-    are kept above 1 and above 1e-12 of the diagonal.
+    Uses M = LDLᵀ, where L has a unit diagonal. The results depend on M and B alone, so errors do not accumulate over
+    updates. M⁻¹B comes from two triangular solves, because the inverse loses digits if M is ill conditioned. M - I is
+    positive semidefinite, so no pivot is below 1. But rounding can push one below once entries of M exceed 1e12, so
+    pivots are raised to at least 1 and at least 1e-12 of the diagonal.
 
-    Four users at a time, one in each lane; where fewer are left, the last one fills the lanes. Cost: d³/2
-    multiplications a user.
+    Four users are computed at a time, one in each lane. If fewer are left, the last user fills the other lanes. Cost:
+    d³/2 multiplications for each user.
     """
     users, d = B.shape
-    n = d + 1  # B is treated as one more row of M
+    n = d + 1  # B is treated as an extra row of M
     G = np.empty((n * d, LANES))  # (n, d): M and B, then LD by columns, then M⁻¹
     U = np.empty((d * n, LANES))  # (d, n): Lᵀ, and in the last column D⁻¹L⁻¹B
     vectors = np.empty((3, d, LANES))
-    row, scale, x = vectors[0], vectors[1], vectors[2]  # of L, D⁻¹, the solution
+    row, scale, x = vectors[0], vectors[1], vectors[2]  # a row of L, D⁻¹, the solution
     numbers = np.empty((4, 1, LANES))
     zero, one, product, total = numbers[0], numbers[1], numbers[2, 0], numbers[3, 0]
     zero[:], one[:] = 0.0, 1.0
@@ -114,14 +114,14 @@ def refresh(M: Floats, B: Floats, inverse: Floats, solution: Floats, logdet: Flo
             at, left = (j + 1) * d, d - j
             subtract(G, at + j, d, G, at + j, d, row, 0, G, at, d, j, left)
             multiply(U, j * n + j + 1, 1, G, at + j, d, scale, j, 0, left)
-        # From the last row up: x by Lᵀx = D⁻¹L⁻¹B, and M⁻¹ by LᵀM⁻¹ = D⁻¹L⁻¹, which is 0 above its diagonal D⁻¹.
+        # From the last row up, solve Lᵀx = D⁻¹L⁻¹B and LᵀM⁻¹ = D⁻¹L⁻¹, whose right side is 0 above its diagonal D⁻¹.
         for i in range(d - 1, -1, -1):
             at, left = i * n + i + 1, d - 1 - i
             subtract(x, i, 0, U, i * n + d, 0, x, i + 1, U, at, 0, left, 1)
             subtract(G, i * d + i + 1, 1, zero, 0, 0, U, at, G, (i + 1) * (d + 1), d, left, left)
             multiply(G, (i + 1) * d + i, d, G, i * d + i + 1, 1, one, 0, 0, left)
             subtract(G, i * d + i, 0, scale, i, 0, U, at, G, i * d + i + 1, 0, left, 1)
-        # Idle lanes hold the last user too, so they may write: the same numbers to the same places.
+        # Spare lanes repeat the last user, so they write the same numbers to the same places.
         for i in range(d):
             for lane in range(LANES):
                 solution[min(first + lane, last), i] = x[i, lane]
@@ -134,10 +134,10 @@ def refresh(M: Floats, B: Floats, inverse: Floats, solution: Floats, logdet: Flo
 
 @kernel
 def draw(M: Floats, mean: Floats, normal: Floats, out: Floats) -> None:
-    """Mean + L⁻ᵀz into out (users, d), where M = LLᵀ (Cholesky) and z = normal (users, d) are standard normal numbers.
+    """Write mean + L⁻ᵀz to out (users, d), where M = LLᵀ (Cholesky) and z = normal (users, d), standard normal numbers.
 
-    That is a draw from the Gaussian of this mean and covariance M⁻¹, as (L⁻ᵀ)(L⁻ᵀ)ᵀ = M⁻¹. Pivots are kept above 1, as
-    in refresh. Cost: d³/6 multiplications a user.
+    This is a draw from N(mean, M⁻¹), because (L⁻ᵀ)(L⁻ᵀ)ᵀ = M⁻¹. Pivots are at least 1, as in refresh. Cost: d³/6
+    multiplications for each user.
     """
     users, d = mean.shape
     L, x = np.empty((d, d)), np.empty(d)

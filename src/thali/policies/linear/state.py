@@ -1,4 +1,4 @@
-"""What a linear policy has learned: M and B, and what follows from them."""
+"""What a linear policy has learned: M and B, and what is derived from them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ EVERYONE = slice(None)
 
 
 class LinearState(State):
-    """M (users, d, d), B (users, d) and updates (users,), with what follows from them; and what forgetting keeps.
+    """M (users, d, d), B (users, d), updates (users,), the arrays that forgetting needs, and what is derived from them.
 
-    inverse = M⁻¹, solution = M⁻¹B (so θ̄ = σ⁻²·solution) and logdet = log det M are functions of M and B alone: they
-    are not saved, and a state that was loaded decides the same to the last bit.
+    inverse = M⁻¹, solution = M⁻¹B (so θ̄ = σ⁻²·solution) and logdet = log det M are functions of M and B alone. They are
+    not saved, but a loaded state has the same ones to the last bit.
     """
 
     family = "linear"
@@ -39,7 +39,7 @@ class LinearState(State):
         self.refresh()
 
     def of(self, M: Floats, B: Floats, updates: Integers) -> Self:
-        """A state of the same learner with these statistics, which it keeps without a copy or a check."""
+        """Return a state of the same learner with these statistics, which are neither copied nor checked."""
         other = copy(self)
         other.__dict__["arrays"] = {**self.arrays, "M": M, "B": B, "updates": updates}
         other.inverse, other.solution, other.logdet = np.empty_like(M), np.empty_like(B), np.empty(len(B))
@@ -47,12 +47,12 @@ class LinearState(State):
         return other
 
     def refresh(self, users: slice = EVERYONE) -> None:
-        """Recompute what follows from M and B; call it if you have written into them yourself. O(d³) a user."""
+        """Recompute what is derived from M and B. Call it after writing to them yourself. Cost: O(d³) for each user."""
         M, B = self.arrays["M"], self.arrays["B"]  # attribute access would cost more than the step itself
         posterior.refresh(M[users], B[users], self.inverse[users], self.solution[users], self.logdet[users])
 
     def check(self) -> None:
-        """M symmetric with no eigenvalue below 1, B finite, updates and clock counts."""
+        """Raise an error unless M is symmetric with eigenvalues ≥ 1, B is finite, and updates and clock are ≥ 0."""
         for name, array in self.arrays.items():
             if not np.isfinite(array).all() or (name in ("updates", "clock") and (array < 0).any()):
                 raise ValueError(f"{name} must be finite, and updates and clock counts")
