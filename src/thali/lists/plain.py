@@ -27,64 +27,6 @@ from thali.tools.lanes import fused
 from thali.tools.types import Floats, Integers
 
 
-@inlined
-def mean_and_variance(
-    kind: int,
-    lo: int,
-    hi: int,
-    topics: Any,
-    weights: Any,
-    state: Floats,
-    estimate: Floats,
-    inverse: Floats,
-    wide: bool,
-    x: Floats,
-) -> tuple[float, float]:
-    """Return x·θ̄ and xᵀM⁻¹x for one item, over its topics[lo:hi] in ascending order.
-
-    state (d,) is the coverage so far (:mod:`thali.catalog.coverage`). The gains are left in x, (s,) or longer. If
-    ``wide`` is False, the variance is 0. Cost: O(s²) for an item with s topics.
-    """
-    mean, variance = 0.0, 0.0
-    for a in range(hi - lo):
-        i = topics[lo + a]
-        x[a] = gain(kind, weights[lo + a], state[i])  # line 8
-        mean = fused(x[a], estimate[i], mean)
-        if wide:
-            mixed = 0.0
-            for b in range(a):
-                mixed = fused(inverse[i, topics[lo + b]], x[b], mixed)
-            variance = fused(x[a], fused(2.0, mixed, inverse[i, i] * x[a]), variance)
-    return mean, variance
-
-
-@inlined
-def optimistic(mean: float, variance: float, alpha: float) -> float:
-    """Return mean + α·sqrt(variance)."""
-    value: float = fused(alpha, sqrt(max(0.0, variance)), mean)
-    return value
-
-
-@inlined
-def index(
-    kind: int,
-    e: Any,
-    items: Items,
-    state: Floats,
-    estimate: Floats,
-    inverse: Floats,
-    alpha: float,
-    cap: float,
-    x: Floats,
-) -> float:
-    """Return the index of item e, min(cap, x·θ̄ + α·sqrt(xᵀM⁻¹x)) (Algorithm 1, line 9). x is scratch."""
-    lo, hi = items.begin[e], items.end[e]
-    mean, variance = mean_and_variance(
-        kind, lo, hi, items.topics, items.weights, state, estimate, inverse, alpha != 0.0, x
-    )
-    return min(cap, optimistic(mean, variance, alpha))
-
-
 @kernel
 def greedy(
     kind: int,
@@ -124,6 +66,64 @@ def greedy(
             for a in range(items.begin[item], items.end[item]):
                 j = items.topics[a]
                 state[j] = cover(kind, items.weights[a], state[j])
+
+
+@inlined
+def index(
+    kind: int,
+    e: Any,
+    items: Items,
+    state: Floats,
+    estimate: Floats,
+    inverse: Floats,
+    alpha: float,
+    cap: float,
+    x: Floats,
+) -> float:
+    """Return the index of item e, min(cap, x·θ̄ + α·sqrt(xᵀM⁻¹x)) (Algorithm 1, line 9). x is scratch."""
+    lo, hi = items.begin[e], items.end[e]
+    mean, variance = mean_and_variance(
+        kind, lo, hi, items.topics, items.weights, state, estimate, inverse, alpha != 0.0, x
+    )
+    return min(cap, optimistic(mean, variance, alpha))
+
+
+@inlined
+def mean_and_variance(
+    kind: int,
+    lo: int,
+    hi: int,
+    topics: Any,
+    weights: Any,
+    state: Floats,
+    estimate: Floats,
+    inverse: Floats,
+    wide: bool,
+    x: Floats,
+) -> tuple[float, float]:
+    """Return x·θ̄ and xᵀM⁻¹x for one item, over its topics[lo:hi] in ascending order.
+
+    state (d,) is the coverage so far (:mod:`thali.catalog.coverage`). The gains are left in x, (s,) or longer. If
+    ``wide`` is False, the variance is 0. Cost: O(s²) for an item with s topics.
+    """
+    mean, variance = 0.0, 0.0
+    for a in range(hi - lo):
+        i = topics[lo + a]
+        x[a] = gain(kind, weights[lo + a], state[i])  # line 8
+        mean = fused(x[a], estimate[i], mean)
+        if wide:
+            mixed = 0.0
+            for b in range(a):
+                mixed = fused(inverse[i, topics[lo + b]], x[b], mixed)
+            variance = fused(x[a], fused(2.0, mixed, inverse[i, i] * x[a]), variance)
+    return mean, variance
+
+
+@inlined
+def optimistic(mean: float, variance: float, alpha: float) -> float:
+    """Return mean + α·sqrt(variance)."""
+    value: float = fused(alpha, sqrt(max(0.0, variance)), mean)
+    return value
 
 
 def build(

@@ -104,7 +104,7 @@ def test_a_service_that_does_not_answer_is_given_up(browser, service):
 
 
 def test_a_store_that_fails_for_a_while(browser, tmp_path, monkeypatch):
-    monkeypatch.setattr("thali.service.http.batcher.PATIENCE_S", 0.05)
+    monkeypatch.setattr("thali.service.recommender.transaction.PATIENCE_S", 0.05)
     with (
         serving(tmp_path) as service,
         closing(sqlite3.connect(tmp_path / "thali.db", isolation_level=None)) as other,
