@@ -47,8 +47,9 @@ def test_a_million_items_take_milliseconds():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "floor"), [("Dirichlet(0.1)", 40), ("Dirichlet(1)", 4), ("uniform", 1)])
+@pytest.mark.parametrize(("kind", "floor"), [("Dirichlet(0.1)", 40), ("Dirichlet(1)", 2), ("uniform", 1)])
 def test_dense_weights_are_never_slower_than_numpy(kind, floor):
+    """Dirichlet(1): 5 times as fast on an Intel Xeon, 2.5 to 3.9 times on an AMD EPYC, where NumPy is quicker."""
     (ratio,) = printed(
         f"print(np.median(speed.measure(cases.dense({kind!r}), 10, warm=100, repeats=4, every=2)['ratio']))"
     )
