@@ -1,5 +1,5 @@
 # The commands of README, docs and CI. Each makes its own environment in .venv where that is missing or out of date.
-.PHONY: help demo page picture screenshots reproduce test test-slow check format wheels bench bench-serve first-use alpha theory clean
+.PHONY: help demo page picture screenshots reproduce test test-slow check format wheels bench bench-serve compare first-use alpha theory clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -70,6 +70,9 @@ bench: .venv/dev ## speed against textbook NumPy, into docs/performance.md
 
 bench-serve: .venv/dev ## rate, latency and memory of the service, into docs/performance.md
 	$(BIN)/python benchmarks/serve.py
+
+compare: .venv/dev ## speed of another clone and of this one, in turns: make compare OLD=path
+	$(BIN)/python benchmarks/compare.py $(OLD)
 
 first-use: .venv/dev ## seconds to import, to help, to the first list, to compile everything
 	$(BIN)/python benchmarks/first_use.py

@@ -1,0 +1,152 @@
+"""Two versions of thali in turns, in one run: is the new one slower?
+
+    make compare OLD=path/to/old/clone
+
+Both trees need their environment in ``.venv`` (``make .venv/lab``). Each turn measures one tree in a process of its own,
+with that tree's cases; the order changes from round to round. Printed are medians and the ratio new/old of each round:
+median, lowest and highest. Machines are noisy, so read the ratios, and repeat what is near the border.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+HERE = Path(__file__).parent
+Times = dict[str, float]
+
+
+def lists() -> Times:
+    """Microseconds for a step, a list or a call, by case."""
+    import cases
+    import speed
+
+    import thali
+
+    found: Times = {}
+
+    def step(
+        name: str, make: Callable[[np.random.Generator], cases.Case], K: int, repeats: int, alpha: Any = None
+    ) -> None:
+        taken = speed.measure(make, K, alpha=alpha, warm=100, repeats=repeats, every=10**9)
+        found[f"{name}, step"] = 1e6 * float(np.median(taken["thali"]))
+
+    def calls(name: str, call: Callable[[], object], repeats: int = 60) -> None:
+        taken = []
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            call()
+            taken.append(time.perf_counter() - begin)
+        found[name] = 1e6 * float(np.median(taken))
+
+    step("like MovieLens, d=18, K=12", cases.like_movielens, 12, 150)
+    step("like MovieLens, α of theory", cases.like_movielens, 12, 150, "theory")
+    step("random sparse, d=40, K=8", cases.random_sparse, 8, 100)
+    step("random sparse, α of theory", cases.random_sparse, 8, 100, "theory")
+    step("random sparse, L=200,000", lambda rng: cases.random_sparse(rng, users=4, L=200_000), 8, 60)
+    step("dense, L=20,000, d=20", cases.dense("Dirichlet(1)", L=20_000), 10, 20)
+    rng = np.random.default_rng(0)
+    weights, even = cases.sparse_weights(rng, 200_000, 40), np.full((1, 40), 1 / 40)
+    calls(
+        "first list, with the search index of L=200,000", lambda: thali.greedy_lists(thali.Catalog(weights), even, 1), 5
+    )
+    policy = thali.CascadeLSB(thali.Catalog(weights), 10)
+    state = thali.simulate(policy, thali.DiverseCascade(policy.catalog, even), steps=50).state
+    for n in (100, 1000, 50_000):
+        candidates = np.sort(rng.choice(200_000, n, replace=False))
+        calls(f"a list from {n} candidates", partial(policy.recommend, state, candidates=candidates))
+    case = cases.like_movielens(np.random.default_rng(0))
+    for name in ("CascadeKLUCB", "CascadeLSB-TS", "MMR", "RankedUCB1"):
+        taken = speed.step(thali.POLICIES[name](case.catalog, 12), case.model, warm=30, in_a_row=10)
+        found[f"{name}, step"] = 1e6 * float(np.median(taken))
+    many = thali.CascadeLSB(case.catalog, 12).init(100)
+    calls("M⁻¹ and θ̄ of 100 users, d=18", lambda: many.refresh())
+    return found
+
+
+def service() -> Times:
+    """Microseconds for a request, as fast as 32 connections can send them, by kind."""
+    import serve
+    from generator import measure
+    from traffic import Feedback, Mixed, Recommend, Routes, Trivial
+
+    found: Times = {}
+    with tempfile.TemporaryDirectory() as folder:
+        catalog, _ = serve.movielens(Path(folder))
+        with serve.service(Path(folder), catalog) as serving:
+            routes, rng = Routes(urlsplit(serving.url)), Random(0)
+            shown = Recommend(routes, rng, users=serve.USERS, count=20_000)
+            measure(serving.url, shown, connections=serve.CONNECTIONS, seconds=600)
+            for name, traffic in (
+                ("/healthz", Trivial(routes)),
+                ("recommend", Recommend(routes, rng, users=serve.USERS)),
+                ("feedback", Feedback(shown.to_answer)),
+                ("recommend and feedback in turns", Mixed(routes, rng, users=serve.USERS)),
+            ):
+                found[f"{name}, a request"] = 1e6 / serve.run(serving.url, traffic, seconds=4.0).rate
+    return found
+
+
+PARTS = {"lists": lists, "service": service}
+
+
+def measured(tree: Path, part: str) -> Times:
+    """One turn of a tree, on its own thali and cases; a tree from before this file runs this one."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    command = [str(tree / ".venv" / "bin" / "python"), str(tree / "benchmarks" / "compare.py"), "--measure", part]
+    if not (
+        tree / "benchmarks" / "compare.py"
+    ).exists():  # a version from before this file: it runs beside that tree's cases
+        command[1] = str(HERE / "compare.py")
+    environment = {**os.environ, **threads, "PYTHONPATH": str(tree / "benchmarks")}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(f"{tree}: {done.stderr[-2000:]}")
+    times: Times = json.loads(done.stdout.splitlines()[-1])
+    return times
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("old", type=Path, nargs="?", help="The other tree, with its .venv.")
+    options.add_argument("--rounds", type=int, default=6)
+    options.add_argument("--only", choices=PARTS)
+    options.add_argument("--measure", choices=PARTS, help="Measure the installed thali, and print JSON; for the turns.")
+    chosen = options.parse_args()
+    if chosen.measure:
+        sys.path.insert(0, os.environ.get("PYTHONPATH", str(HERE)))
+        print(json.dumps(PARTS[chosen.measure]()))
+        return
+    if chosen.old is None:
+        options.error("name the tree to compare with")
+    trees = (chosen.old.resolve(), HERE.parent)
+    for part in PARTS if chosen.only is None else [chosen.only]:
+        runs: list[list[Times]] = [[], []]
+        for number in range(chosen.rounds):
+            for which in (0, 1) if number % 2 == 0 else (1, 0):
+                runs[which].append(measured(trees[which], part))
+        print(f"\n| {part}, {chosen.rounds} rounds | old, µs | new, µs | new/old (lowest to highest of a round) |")
+        print("|---|---|---|---|")
+        for name in runs[0][0]:
+            old, new = (np.array([times[name] for times in tree]) for tree in runs)
+            ratio = new / old
+            spread = f"{np.median(ratio):.3f} ({ratio.min():.3f} to {ratio.max():.3f})"
+            print(f"| {name} | {np.median(old):,.2f} | {np.median(new):,.2f} | {spread} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
