@@ -2,7 +2,7 @@
 
     make compare OLD=path/to/old/clone
 
-Both trees need their environment in ``.venv`` (``make .venv/lab``). Each turn measures one tree in a process of its own,
+Both trees need their environment in ``.venv`` (``make .venv/lab``). Each turn measures one tree in a separate process,
 with that tree's cases; the order changes from round to round. Printed are medians and the ratio new/old of each round:
 median, lowest and highest. Machines are noisy, so read the ratios, and repeat what is near the border.
 """
