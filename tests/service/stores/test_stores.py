@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from storing import BLANK, opened, shown, transaction
 
+from thali.lists.explain import Explanation
 from thali.service.stores import StoreError, open_store
 from thali.service.stores.records import (
-    AsShown,
     Change,
     Statistics,
     Writes,
@@ -247,7 +247,7 @@ def test_a_list_as_shown_comes_back_to_the_last_bit(sizes, random):
     n, K = sum(sizes), len(sizes)
     values = np.array([random.gauss(0, 1) for _ in range(2 * K + n)])
     topics = np.array([random.randrange(2**16) for _ in range(n)], dtype=np.int64)
-    before = AsShown(values[:K], values[K : 2 * K], np.array(sizes), topics, values[2 * K :])
+    before = Explanation(values[:K], values[K : 2 * K], np.array(sizes), topics, values[2 * K :])
     packed = pack_shown(before)
     assert len(packed) == 18 * K + 10 * n
     for one, other in zip(unpack_shown(packed, K), before, strict=True):

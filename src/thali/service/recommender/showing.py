@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from thali.lists.explain import distance, explain
+from thali.lists.explain import Explanation, distance, explain
 from thali.policies.linear.policy import LinearPolicy
 from thali.policies.linear.state import LinearState
 from thali.service.recommender.operations import id_text
-from thali.service.stores.records import AsShown, Impression
+from thali.service.stores.records import Impression
 from thali.tools.types import Integers
 from thali_client.types import ShownItem
 
@@ -18,7 +18,7 @@ from thali_client.types import ShownItem
 class Measured(NamedTuple):
     """What is written down of a list when it is shown."""
 
-    numbers: AsShown
+    numbers: Explanation
     predicted: float
     """1 - Π(1 - belief), beliefs taken as probabilities."""
     diversity: float
@@ -34,7 +34,7 @@ def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measu
     beliefs, explorations = parts.belief.tolist(), parts.exploration.tolist()
     total = sum(map(abs, beliefs)) + sum(explorations)
     return Measured(
-        AsShown(*parts),
+        parts,
         predicted=1.0 - prod(1.0 - min(1.0, max(0.0, belief)) for belief in beliefs),
         diversity=distance(parts.sizes, parts.topics),
         exploration=sum(explorations) / total if total > 0.0 else 0.0,
@@ -42,10 +42,10 @@ def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measu
 
 
 def describe(
-    shown: Impression, numbers: AsShown, topic_names: Sequence[Any], kind: Callable[..., Any], **more: Any
+    shown: Impression, numbers: Explanation, topic_names: Sequence[Any], kind: Callable[..., Any], **more: Any
 ) -> Any:
     """A list with names in place of numbers, as a :class:`thali_client.types.Shown` or a class built on it."""
-    topics, values = [topic_names[j] for j in numbers.topics.tolist()], numbers.values.tolist()
+    topics, values = [topic_names[j] for j in numbers.topics.tolist()], numbers.gains.tolist()
     items, at = [], 0
     for k, (item, size, belief, exploration) in enumerate(
         zip(shown.items, numbers.sizes.tolist(), numbers.belief.tolist(), numbers.exploration.tolist(), strict=True)

@@ -12,7 +12,7 @@ import numpy as np
 from thali.policies.linear.policy import LinearPolicy
 from thali.policies.linear.state import LinearState
 from thali.service.recommender.learners import Learner
-from thali.service.stores.records import AsShown, Impression, Key, Statistics, pack, unpack_shown
+from thali.service.stores.records import Impression, Key, Statistics, gains_of, pack, unpack_shown
 from thali.service.stores.topics import Topics
 from thali.tools.types import Booleans, Floats
 from thali_client.types import TopicTaste
@@ -84,8 +84,8 @@ class Lesson:
         K = len(shown.items)
         clicks = np.zeros((1, K), dtype=np.bool_)
         clicks[0, list(clicked)] = True
-        numbers: AsShown = unpack_shown(shown.numbers, K)
-        return cls(clicks, numbers.gains(topics.place(shown.topics), topics.d)[None])
+        numbers = unpack_shown(shown.numbers, K)
+        return cls(clicks, gains_of(numbers, topics.place(shown.topics), topics.d)[None])
 
 
 class Tastes:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from thali.lists.explain import Explanation
 from thali.tools.types import Floats, Integers
 
 #: A user and a learner: the key of statistics.
@@ -155,43 +156,29 @@ def _lower(d: int) -> tuple[Integers, Integers]:
     return rows, columns
 
 
-class AsShown(NamedTuple):
-    """The numbers of a list of K items as it was shown."""
+def gains_of(shown: Explanation, place: Integers, d: int) -> Floats:
+    """The gains x (K, d) of a list as it was shown, over the current topics.
 
-    belief: Floats
-    """(K,): xᵀθ̄."""
-    exploration: Floats
-    """(K,): α·sqrt(xᵀM⁻¹x)."""
-    sizes: Integers
-    """(K,): the number of topics of each item."""
-    topics: Integers
-    """(n,): those topics, item after item."""
-    values: Floats
-    """(n,): the gain in each of them, x."""
-
-    def gains(self, place: Integers, d: int) -> Floats:
-        """The gains x (K, d) over the current topics.
-
-        place (topics then,): the current position of each topic, -1 if it was dropped.
-        """
-        out = np.zeros((self.sizes.size, d))
-        rows, columns = np.repeat(np.arange(self.sizes.size), self.sizes), place[self.topics]
-        kept = columns >= 0
-        out[rows[kept], columns[kept]] = self.values[kept]
-        return out
+    place (topics then,): the current position of each topic, -1 if it was dropped.
+    """
+    out = np.zeros((shown.sizes.size, d))
+    rows, columns = np.repeat(np.arange(shown.sizes.size), shown.sizes), place[shown.topics]
+    kept = columns >= 0
+    out[rows[kept], columns[kept]] = shown.gains[kept]
+    return out
 
 
-def pack_shown(shown: AsShown) -> bytes:
+def pack_shown(shown: Explanation) -> bytes:
     """Pack beliefs, explorations, gains, sizes and topics: 18·K + 10·n bytes for K items with n topics in all."""
-    belief, exploration, sizes, topics, values = shown
-    numbers = (np.asarray(part, dtype=NUMBER).tobytes() for part in (belief, exploration, values))
+    belief, exploration, sizes, topics, gains = shown
+    numbers = (np.asarray(part, dtype=NUMBER).tobytes() for part in (belief, exploration, gains))
     wholes = (np.asarray(part, dtype=WHOLE).tobytes() for part in (sizes, topics))
     return b"".join((*numbers, *wholes))
 
 
-def unpack_shown(numbers: bytes, K: int) -> AsShown:
+def unpack_shown(numbers: bytes, K: int) -> Explanation:
     """Unpack the numbers."""
     n = (len(numbers) - 18 * K) // 10
     floats = np.frombuffer(numbers, dtype=NUMBER, count=2 * K + n)
     wholes = np.frombuffer(numbers, dtype=WHOLE, offset=8 * floats.size).astype(np.int64)
-    return AsShown(floats[:K], floats[K : 2 * K], wholes[:K], wholes[K:], floats[2 * K :])
+    return Explanation(floats[:K], floats[K : 2 * K], wholes[:K], wholes[K:], floats[2 * K :])
