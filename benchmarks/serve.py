@@ -201,7 +201,7 @@ def memory_rows(folder: Path, catalog: Path, users: int, seconds: float) -> list
 
 def postgres_rows(folder: Path, catalog: Path, seconds: float) -> list[str]:
     """Two processes on PostgreSQL, all on this machine: what the way to the server costs."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(ROOT / "tests" / "helpers"))
     from postgres_server import PostgresServer  # type: ignore[import-not-found]  # of the tests, which mypy does not read
 
     server = PostgresServer()
