@@ -27,6 +27,7 @@ for command in (
     store.backup,
     store.restore,
     store.export,
+    store.import_,
     experiments.reproduce,
     experiments.experiments,
     experiments.run,
@@ -35,8 +36,7 @@ for command in (
     experiments.report,
     warmup.warmup,
 ):
-    app.command()(command)
-app.command("import")(store.import_)
+    app.command(command.__name__.rstrip("_"))(command)
 
 
 def main() -> None:
