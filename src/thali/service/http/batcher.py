@@ -14,26 +14,26 @@ from thali.service.recommender.operations import ForgetUser, Operation, Prune, T
 from thali.service.recommender.transaction import perform
 from thali.service.stores.sql import SqlStore
 
-# So many operations go into one transaction at most: some 20 ms of work.
+# The most operations in one transaction: some 20 ms of work.
 MOST = 64
-# They lock impressions of many people: after others in the same transaction, two processes could wait for each other.
+# They lock impressions of many users. Together with other operations, two processes could wait for each other.
 ALONE = (ForgetUser, Prune, TimeOut)
 # A commit that took less than this is not worth another thread.
 QUICK_S = 0.001
-# After a transaction that failed only after this, those who wait are not kept waiting for the same.
+# If a transaction fails after more than this, the waiting requests fail with it instead of waiting as long again.
 SLOW_S = 1.0
 
 
-class Busy(RuntimeError):  # noqa: N818 (what the caller is told)
-    """More requests wait for the store than are let in."""
+class Busy(RuntimeError):  # noqa: N818 (the name of what happened)
+    """Too many requests wait for the store."""
 
 
 class Batcher:
-    """Gives operations to a recommender, as many at a time as there are.
+    """Collects operations and performs all that are waiting in one transaction.
 
-    With a store of its own (SQLite) all is computed here, in the thread of the event loop, and only the wait for the
-    disk is left to another, where it is a slow one: to switch threads takes longer than what they do. With a shared
-    one (PostgreSQL) the whole transaction is left to the other thread, as it waits for the network again and again.
+    With SQLite, everything is computed in the thread of the event loop, because switching threads takes longer than the
+    work; only a slow commit goes to another thread. With PostgreSQL, the whole transaction goes to the other thread,
+    because it waits for the network several times.
     """
 
     def __init__(self, recommender: Recommender, waiting: int, done: Callable[[int, float], None]) -> None:

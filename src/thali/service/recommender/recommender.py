@@ -37,10 +37,11 @@ from thali.service.recommender.operations import (
     id_bytes,
 )
 from thali.service.recommender.tastes import Taste, Tastes
-from thali.service.recommender.transaction import PATIENCE_S, Blocking, Transaction, perform, run_blocking
+from thali.service.recommender.transaction import PATIENCE_S, Transaction, perform
 from thali.service.stores import SqlStore, StoreError, open_store
 from thali.service.stores.records import Counts, Statistics, id_floor
 from thali.service.stores.topics import Topics
+from thali.service.stores.waiting import BLOCKING, run_blocking
 from thali.tools import checks
 from thali_client.types import (
     Answer,
@@ -231,7 +232,7 @@ class Recommender:
         :class:`thali.service.stores.StoreError` means that none of them is done.
         """
         with self._lock:
-            return run_blocking(perform(self, operations, Blocking(), whole=whole))
+            return run_blocking(perform(self, operations, BLOCKING, whole=whole))
 
     def catch_up(self) -> None:
         """See what other processes have changed; at the start of a transaction."""

@@ -1,16 +1,15 @@
 """The one path of every operation: begin, run the handlers, write, commit, and only then answer.
 
-:func:`perform` is that path. It is written as a coroutine so that a caller that may block (:class:`Blocking`, as the
-library does) and one in an event loop (:class:`thali.service.http.batcher.Batcher`) take the very same steps: they
-differ only in how they wait for their turn and for the disk.
+:func:`perform` is that path. It is written as a coroutine so that a caller that may block, as the library does, and
+one in an event loop (:class:`thali.service.http.batcher.Batcher`) take the very same steps: they differ only in how
+they wait for their turn and for the disk (:mod:`thali.service.stores.waiting`).
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from thali.service.recommender import counters
 from thali.service.recommender.handlers import HANDLERS
@@ -28,51 +27,15 @@ from thali.service.recommender.operations import (
 from thali.service.recommender.showing import Measured
 from thali.service.recommender.tastes import Lesson, Taste
 from thali.service.stores.records import Counts, Impression, Key, Statistics, StoreError, Unusable, Writes, pack_shown
-from thali.service.stores.sql import SqlStore
+from thali.service.stores.waiting import Waiting, begin
 
 if TYPE_CHECKING:
     from thali.service.recommender.recommender import Recommender
 
-T = TypeVar("T")
-
-#: How long to wait for another process (a replay, an import) that holds the store; and how long between two tries.
-PATIENCE_S, PAUSE_S = 10.0, 0.002
+#: How long to wait for another process (a replay, an import) that holds the store.
+PATIENCE_S = 10.0
 # With at most this many impressions, undo learns all the others again: some 20 ms. With more, it subtracts.
 RELEARN = 300
-
-
-class Waiting(Protocol):
-    """How a caller waits."""
-
-    async def pause(self, seconds: float) -> None:
-        """Let another process finish with the store."""
-        ...
-
-    async def commit(self, store: SqlStore) -> None:
-        """Call store.commit(), which waits for the disk."""
-        ...
-
-
-class Blocking:
-    """Waits in the calling thread."""
-
-    async def pause(self, seconds: float) -> None:
-        """Sleep."""
-        time.sleep(seconds)
-
-    async def commit(self, store: SqlStore) -> None:
-        """Commit."""
-        store.commit()
-
-
-def run_blocking(path: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits by :class:`Blocking` only, and therefore never suspends."""
-    try:
-        path.send(None)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    raise AssertionError("a blocking transaction must not suspend")
 
 
 async def perform(
@@ -80,17 +43,13 @@ async def perform(
 ) -> list[Any]:
     """All operations in one transaction: for each its result, or the exception that is its result.
 
-    Durable when this returns: whatever a caller is told is on disk. whole: if one of them is refused, none is done, and
-    the refusal is raised. A :class:`thali.service.stores.StoreError` means that none of them is done.
+    Everything is on disk when this returns. whole: if one of them is refused, none is done, and the refusal is raised.
+    A :class:`thali.service.stores.StoreError` means that none of them is done.
 
     From the begin to the end, nothing else may be asked of the recommender.
     """
     store = recommender.store
-    until = time.monotonic() + PATIENCE_S
-    while not store.begin():
-        if time.monotonic() > until:
-            raise StoreError(f"store {store.url} was held by another process for {PATIENCE_S:g} s")
-        await waiting.pause(PAUSE_S)
+    await begin(store, waiting, PATIENCE_S)
     try:
         recommender.catch_up()
         transaction = Transaction(recommender)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from thali.service.stores.records import Change, Heading, Impression, Key, Statistics, StoreError, Writes
+from thali.service.stores.waiting import BLOCKING, begin, run_blocking
 
 # Entry i migrates a store from version i to i + 1. {blob}, {real} and {text} stand for the database's own types; {text}
 # is for names, which are ordered by code point. Never edit a migration: add one.
@@ -90,11 +90,7 @@ class SqlStore(ABC):
 
         For set-up and whole-store commands. Operations go through ``perform`` in service/recommender/transaction.py.
         """
-        until = time.monotonic() + patience
-        while not self.begin(write=write):
-            if time.monotonic() > until:
-                raise StoreError(f"store {self.url} was held by another process for {patience:g} s")
-            time.sleep(0.002)
+        run_blocking(begin(self, BLOCKING, patience, write=write))
         try:
             yield
             self.commit()
