@@ -1,5 +1,5 @@
 # The commands of README, docs and CI. Each makes its own environment in .venv where that is missing or out of date.
-.PHONY: help demo page picture screenshots reproduce test test-slow check format wheels bench bench-serve compare first-use alpha theory clean
+.PHONY: help demo page picture screenshots reproduce test test-slow check format docs messages wheels bench bench-serve compare first-use alpha theory clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -61,6 +61,9 @@ check: .venv/dev ## lint, types, directions of import
 format: .venv/dev ## put the code into its layout
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+messages: .venv/dev ## list every error message, with its file and line
+	@$(BIN)/python tests/helpers/messages.py
 
 wheels: .venv/lab ## build both distributions, thali and thali-client, into dist/
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet wheel --no-deps --wheel-dir dist ./client .
