@@ -62,8 +62,11 @@ format: .venv/dev ## put the code into its layout
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: .venv/dev ## Build the documentation as a web site in site/, and check its links
+	@$(BIN)/python scripts/site.py
+
 messages: .venv/dev ## list every error message, with its file and line
-	@$(BIN)/python tests/helpers/messages.py
+	@$(BIN)/python scripts/messages.py
 
 wheels: .venv/lab ## build both distributions, thali and thali-client, into dist/
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet wheel --no-deps --wheel-dir dist ./client .

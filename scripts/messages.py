@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PLACES = ("src/thali", "client/src/thali_client")
 # Exceptions for mistakes in our own code, which tell a user nothing, and for Numba.
 INTERNAL = {"AssertionError", "TypingError", "AttributeError", "NotImplementedError"}
