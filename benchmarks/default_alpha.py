@@ -1,8 +1,9 @@
-"""How much optimism by default, and how much noise for sampling? Final regret of CascadeLSB for a range of α·σ, and by
-Thompson sampling for a range of σ, on the paper's synthetic problem and on generated ones, with the share of people on
-whom it is stuck on a worse list.
+"""Which α by default, and which σ for Thompson sampling? The tables of docs/default-alpha.md.
 
-make alpha prints the tables in docs/decisions.md, in over an hour on one core; --users 4 --steps 2000 is a look.
+Measures the final regret of CascadeLSB for a range of α·σ, and with Thompson sampling for a range of σ, on the paper's
+synthetic problem and on generated ones. Also shows the share of people who are stuck on a worse list.
+
+make alpha prints the tables, which takes over an hour on one core. For a quick look, use --users 4 --steps 2000.
 """
 
 from __future__ import annotations
@@ -30,46 +31,48 @@ SIZES = (
 )
 
 
-def optimism_of(optimism: float | str, sigma: float, steps: int) -> dict[str, Any]:
-    """Settings of a policy that is optimistic by α·σ."""
-    alpha = optimism if isinstance(optimism, str) else optimism / sigma
+def settings_for(product: float | str, sigma: float, steps: int) -> dict[str, Any]:
+    """Return the settings of a policy with this α·σ, or with the α of theory."""
+    alpha = product if isinstance(product, str) else product / sigma
     return {"sigma": sigma, "alpha": alpha, "horizon": steps}
 
 
 def measure(draws: list[Problem], steps: int, settings: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Of all people of all draws of a problem: final regret, and whether they are stuck: over the last half the list
-    never changes, and it loses over 1% of the best list's clicks.
+    """Return the final regret of all people of all draws of a problem, and whether each person is stuck.
+
+    A person is stuck if the list does not change in the second half of the run, although it loses more than 1% of the
+    best list's click probability.
     """
     regret, stuck = [], []
     for seed, problem in enumerate(draws):
         policy = thali.CascadeLSB(problem.catalog, problem.K, **settings)
         run = thali.simulate(policy, problem.model, steps=steps, seed=seed, points=100)
         regret.append(run.regret[:, -1])
-        still = (run.lists[:, 50:] == run.lists[:, -1:]).all(axis=(1, 2))
-        stuck.append(still & (run.last_loss > 0.01 * run.best))
+        unchanged = (run.lists[:, 50:] == run.lists[:, -1:]).all(axis=(1, 2))
+        stuck.append(unchanged & (run.last_loss > 0.01 * run.best))
     return np.concatenate(regret), np.concatenate(stuck)
 
 
 def row(name: str, cells: list[str]) -> None:
-    """One line of the table, as it is known."""
+    """Print one row of a table as soon as it is measured."""
     print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 def by_optimism(problems: list[list[Problem]], steps: int) -> None:
-    """The first table: which α·σ."""
+    """Print the first table: which α·σ?"""
     print(f"Mean final regret after {steps} steps at σ=0.1, ± standard error (share of people stuck)\n")
     heads = [f"α·σ = {a}" if a != "theory" else "theory" for a in OPTIMISM]
-    compare(problems, steps, dict(zip(heads, [optimism_of(a, 0.1, steps) for a in OPTIMISM], strict=True)))
+    compare(problems, steps, dict(zip(heads, [settings_for(a, 0.1, steps) for a in OPTIMISM], strict=True)))
 
 
 def by_noise(problems: list[list[Problem]], steps: int) -> None:
-    """The third table: which σ for sampling."""
-    print(f"\nSampling: mean final regret after {steps} steps, ± standard error (share of people stuck)\n")
+    """Print the third table: which σ for Thompson sampling?"""
+    print(f"\nThompson sampling: mean final regret after {steps} steps, ± standard error (share of people stuck)\n")
     compare(problems, steps, {f"σ = {sigma}": {"explore": "sampling", "sigma": sigma} for sigma in NOISE})
 
 
 def compare(problems: list[list[Problem]], steps: int, columns: dict[str, dict[str, Any]]) -> None:
-    """A table of settings on problems, and how each setting compares with the best of a row."""
+    """Print a table of problems (rows) and settings (columns), and how each setting compares with the best of a row."""
     row("problem", list(columns))
     row("---", ["---"] * len(columns))
     regret = np.empty((len(problems), len(columns)))
@@ -81,27 +84,27 @@ def compare(problems: list[list[Problem]], steps: int, columns: dict[str, dict[s
             cells.append(f"{final.mean():.3g} ± {standard_error(final):.2g} ({stuck.mean():.0%})")
         row(draws[0].name, cells)
     ratio = regret / regret.min(axis=1, keepdims=True)
-    row("worst, over the best of its row", [f"{x:.2f}" for x in ratio.max(axis=0)])
-    row("geometric mean of the same", [f"{x:.2f}" for x in np.exp(np.log(ratio).mean(axis=0))])
+    row("worst ratio to the best of the row", [f"{x:.2f}" for x in ratio.max(axis=0)])
+    row("geometric mean of that ratio", [f"{x:.2f}" for x in np.exp(np.log(ratio).mean(axis=0))])
 
 
 def by_sigma(problems: list[list[Problem]], steps: int) -> None:
-    """The second table: whether α·σ is the right thing to keep; on the first draw of each problem."""
-    print(f"\nThe default α·σ = {DEFAULT_OPTIMISM} at other σ: mean final regret ± standard error\n")
+    """Print the second table: does the default α·σ suit other σ too? Uses the first draw of each problem."""
+    print(f"\nThe default α·σ = {DEFAULT_OPTIMISM} at other values of σ: mean final regret ± standard error\n")
     row("problem", [f"σ = {sigma}" for sigma in SIGMAS])
     row("---", ["---"] * len(SIGMAS))
     for draws in problems:
-        finals = [measure(draws[:1], steps, optimism_of(DEFAULT_OPTIMISM, sigma, steps))[0] for sigma in SIGMAS]
+        finals = [measure(draws[:1], steps, settings_for(DEFAULT_OPTIMISM, sigma, steps))[0] for sigma in SIGMAS]
         row(draws[0].name, [f"{final.mean():.3g} ± {standard_error(final):.2g}" for final in finals])
 
 
 def main() -> None:
     """Print the tables."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--users", type=int, default=25, help="people on each draw of a problem")
-    options.add_argument("--draws", type=int, default=4, help="draws of each problem: its weights, people and luck")
-    options.add_argument("--steps", type=int, default=20_000)
-    options.add_argument("--table", choices=("optimism", "sigma", "noise", "all"), default="all")
+    options.add_argument("--users", type=int, default=25, help="number of people in each draw of a problem")
+    options.add_argument("--draws", type=int, default=4, help="number of random draws of each problem")
+    options.add_argument("--steps", type=int, default=20_000, help="number of lists shown to each person")
+    options.add_argument("--table", choices=("optimism", "sigma", "noise", "all"), default="all", help="table to print")
     given = options.parse_args()
     problems = [[synthetic(given.users) for _ in range(given.draws)]]
     for L, d, K, top in SIZES:
