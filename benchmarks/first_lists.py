@@ -30,7 +30,7 @@ def main() -> None:
         train, test = chosen.top_topics(TOPICS).split_users(seed)
         for name, shares in measure(train, test, seed).items():
             rows.setdefault(name, []).append(shares)
-    print(f"| share of the best list's clicks after | {' | '.join(f'{n:,}' for n in STEPS)} lists |")
+    print(f"| policy | first list | {' | '.join(f'first {n:,}' for n in STEPS[1:])} |")
     print("|---" * (len(STEPS) + 1) + "|")
     for name, splits in rows.items():
         cells = [f"{np.mean(v):.1%} ({min(v):.1%}-{max(v):.1%})" for v in zip(*splits, strict=True)]
