@@ -13,7 +13,7 @@ import numpy as np
 from thali import __version__
 from thali.lab import figures
 from thali.lab.claims import CLAIMS
-from thali.lab.evidence import reached
+from thali.lab.evidence import Verdict, reached
 from thali.lab.intervals import Estimate, mean
 from thali.lab.ledger import Finding, ledger
 from thali.lab.results import DIVERSITY, Results, d_and_K, scale_label
@@ -216,7 +216,8 @@ def _section(results: Results, suite: str, pictures: list[tuple[str, Path]], fin
     scales = "; ".join(sorted({scale_label(results.scales[name]) for name in results.experiments(f"{suite}/")}))
     own = [f for f in findings if f.suite.partition("/")[0] == suite]
     tally = Counter(f.verdict for f in own)
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.items()))
+    plural: dict[Verdict, str] = {"holds": "hold", "does not hold": "do not hold", "not decided": "not decided"}
+    verdicts = ", ".join(f"{tally[verdict]} {words}" for verdict, words in plural.items() if tally[verdict])
     body = "".join(f"<p>{escape(m.paragraph())}</p>" for m in Matrix.every(results)) if suite == "robustness" else ""
     body += _tabs(suite, pictures)
     body += _approximation(results) if suite == "approximation" else _numbers(results, suite)

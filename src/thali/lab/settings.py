@@ -26,7 +26,10 @@ PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
 
 @dataclass(frozen=True)
 class Setting:
-    """The α and σ of the linear policies. With alpha="theory", each policy uses the α of its own analysis."""
+    """The exploration factor α and the learning rate σ of the linear policies.
+
+    With alpha="theory", each policy uses the α of its own analysis.
+    """
 
     alpha: float | Literal["theory"]
     sigma: float = 0.1
