@@ -1,7 +1,9 @@
-"""Put the figures and the ledger of a full reproduction into docs/: python benchmarks/reproduction.py results.
+"""Write the tables and figures of a full reproduction into docs/: python benchmarks/reproduction.py results [docs].
 
-What stands between the markers in docs/reproduction.md and docs/robustness.md is written by this script, and the
-figures beside them are copies.
+``results`` is a folder of rows that ``thali reproduce --full`` and ``thali robustness movielens --full`` have written.
+The second argument is the folder of the pages to fill in; by default it is docs/ of this repository. The script
+replaces the text between the markers ``<!-- name -->`` and ``<!-- end -->`` in each page of ``parts``, and copies the
+figures that these pages show.
 """
 
 from __future__ import annotations
@@ -9,47 +11,67 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from thali.lab.ledger import Finding
 from thali.lab.report import build, data_label, label, markdown, regrets, table_1
-from thali.lab.results import DIVERSITY, Results
+from thali.lab.results import DIVERSITY, Results, scale_label
 from thali.lab.robustness import Matrix
 from thali.lab.settings import SUITES
 
 DOCS = Path(__file__).parent.parent / "docs"
+#: The suites that docs/robustness.md is about.
+ROBUSTNESS = ("ranked", "several-clicks", "drift")
+#: The suites of docs/reproduction.md that have a table of numbers.
+PAPER = tuple(s for s in SUITES if s not in ("approximation", "optimism", "robustness", "tuning", *ROBUSTNESS))
+
+
+def parts(results: Results, findings: list[Finding]) -> dict[str, dict[str, str]]:
+    """All generated parts, by page and by the name of their marker."""
+    matrix = Matrix.of(results, "movielens")
+    return {
+        "reproduction.md": {"summary": summary(results, findings), "table 1": approximation(results)},
+        "claims.md": {"ledger": markdown(findings)},
+        "results.md": {"numbers": numbers(results, PAPER)},
+        "robustness.md": {"safest": matrix.paragraph()},
+        "robustness-tables.md": {"matrix": matrix.tables(), "numbers": numbers(results, ROBUSTNESS)},
+    }
 
 
 def summary(results: Results, findings: list[Finding]) -> str:
-    """How many findings hold, and at which scale each suite was run."""
+    """How many findings hold, and the scale at which each suite was run."""
     tally = Counter(finding.verdict for finding in findings)
-    said = ", ".join(f"{tally[verdict]} {verdict}" for verdict in ("holds", "does not hold", "not decided"))
-    lines = [f"{len(findings)} findings on {len({f.claim.number for f in findings})} claims: {said}.", ""]
-    lines += ["| experiments | scale |", "| --- | --- |"]
-    for suite, told in SUITES.items():
-        scales = sorted({results.scales[name] for name in results.experiments(f"{suite}/")})
+    lines = [
+        f"There are {len(findings)} findings on {len({f.claim.number for f in findings})} claims: {tally['holds']} "
+        f"hold, {tally['does not hold']} do not hold, and {tally['not decided']} are not decided.",
+        "",
+        "| suite | what it shows | scale |",
+        "| --- | --- | --- |",
+    ]
+    for suite, title in SUITES.items():
+        scales = sorted({scale_label(results.scales[name]) for name in results.experiments(f"{suite}/")})
         if scales:
-            lines.append(f"| {suite}: {told} | {'; '.join(scales)} |")
+            lines.append(f"| {suite} | {title} | {'; '.join(scales)} |")
     return "\n".join(lines)
 
 
 def approximation(results: Results) -> str:
-    """The paper's Table 1 beside ours."""
-    lines = ["| K | the paper | measured | people with the optimum | least |", "| --- | --- | --- | --- | --- |"]
-    for K, paper, found, exact, least in table_1(results):
-        lines.append(f"| {K} | {paper:.4f} | {found:.4f} | {exact:.0%} | {least:.4f} |")
+    """The ratios of the paper's Table 1 next to the measured ones."""
+    lines = [
+        "| K | paper, mean ratio | measured, mean ratio | greedy list is optimal for | lowest ratio |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for K, paper, measured, optimal, lowest in table_1(results):
+        lines.append(f"| {K} | {paper:.4f} | {measured:.4f} | {optimal:.0%} of people | {lowest:.4f} |")
     return "\n".join(lines)
 
 
-#: Groups that docs/robustness.md is about.
-OURS = ("ranked", "several-clicks", "drift")
-
-
 def numbers(results: Results, suites: Iterable[str]) -> str:
-    """Final regret, clicks and diversity of every cell of these suites."""
-    lines = [f"| data | cell | at | policy | final regret | clicks a step | {' | '.join(DIVERSITY.values())} |"]
+    """Final regret, clicks and diversity in every experiment of these suites."""
+    lines = [f"| data | experiment | α | policy | final regret | clicks per step | {' | '.join(DIVERSITY.values())} |"]
     lines.append("| --- " * (6 + len(DIVERSITY)) + "|")
     for suite in suites:
         for name, settings, policy, regret, clicks, diverse in regrets(results, suite):
@@ -61,46 +83,39 @@ def numbers(results: Results, suites: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def fill(page: Path, parts: dict[str, str], folder: Path) -> None:
-    """Write parts between their markers, and copy the figures that the page shows."""
-    text = page.read_text(encoding="utf-8")
-    for name, part in parts.items():
+def wrapped(text: str) -> str:
+    """Break lines of more than 120 characters, except those of tables."""
+    wrapper = textwrap.TextWrapper(120, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(line if line.startswith("|") else wrapper.fill(line) for line in text.splitlines())
+
+
+def fill(page: Path, texts: dict[str, str], figures: Path) -> None:
+    """Write each text between its markers in a page, and copy the figures that the page shows from a folder."""
+    content = page.read_text(encoding="utf-8")
+    for name, text in texts.items():
         begin, end = f"<!-- {name} -->\n", "<!-- end -->"
-        if text.count(begin) != 1:
-            raise ValueError(f"{page} must have one place for {name}, got {text.count(begin)}")
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}{part.strip()}\n{end}{rest.partition(end)[2]}"
-    page.write_text(text, encoding="utf-8")
-    for used in re.findall(r"\(figures/([^)]+\.png)\)", text):
-        (DOCS / "figures").mkdir(exist_ok=True)
-        shutil.copy(folder / "figures" / used, DOCS / "figures" / used)
+        if content.count(begin) != 1:
+            raise ValueError(f"{page} must contain the marker {begin.strip()} once, got {content.count(begin)}")
+        before, _, after = content.partition(begin)
+        content = f"{before}{begin}{wrapped(text.strip())}\n{end}{after.partition(end)[2]}"
+    shown = re.findall(r"\(figures/([^)]+\.png)\)", content)
+    missing = [name for name in shown if not (figures / name).exists()]
+    if missing:
+        raise FileNotFoundError(f"{figures} must contain the figures that {page.name} shows, but lacks {missing[0]}")
+    page.write_text(content, encoding="utf-8")
+    for name in shown:
+        (page.parent / "figures").mkdir(exist_ok=True)
+        shutil.copy(figures / name, page.parent / "figures" / name)
 
 
 def main() -> None:
-    """Fill in both pages."""
-    folder = Path(sys.argv[1])
-    results, findings = Results(folder), build(folder).findings
-    paper = [suite for suite in SUITES if suite not in ("approximation", "optimism", "robustness", "tuning", *OURS)]
-    fill(
-        DOCS / "reproduction.md",
-        {
-            "summary": summary(results, findings),
-            "table 1": approximation(results),
-            "ledger": markdown(findings),
-            "numbers": numbers(results, paper),
-        },
-        folder,
-    )
-    ours = [f for f in findings if f.suite.partition("/")[0] in (*OURS, "robustness")]
-    fill(
-        DOCS / "robustness.md",
-        {
-            "matrix": Matrix.of(results, "movielens").markdown(),
-            "findings": markdown(ours),
-            "numbers": numbers(results, OURS),
-        },
-        folder,
-    )
+    """Fill in all pages."""
+    if len(sys.argv) not in (2, 3):
+        raise SystemExit("usage: python benchmarks/reproduction.py results [docs]")
+    folder, docs = Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) == 3 else DOCS
+    findings = build(folder).findings
+    for page, texts in parts(Results(folder), findings).items():
+        fill(docs / page, texts, folder / "figures")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The paper's theorems and lemmas, measured. The tables of docs/theory.md.
+"""Measure the paper's theorems and lemmas, and print the tables of docs/theory.md.
 
-make theory takes about 10 minutes on one core; --scale 0.1 is a look.
+``make theory`` takes about 10 minutes on one core. For a quick look, use ``--scale 0.1``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ from thali.lab.problems import generated, synthetic
 from thali.lab.theorems import follow, greedy_ratio
 
 
+def header(*names: str) -> None:
+    """Print the header of a Markdown table."""
+    print(f"| {' | '.join(names)} |\n" + "|---" * len(names) + "|")
+
+
 def theorem_1(rng: np.random.Generator, instances: int) -> None:
-    """Greedy against the exact optimum."""
-    print(f"\nTheorem 1: f(greedy)/f(optimum) on {instances} random instances a row (L=10, d=4)\n")
-    print("| coverage | K | smallest ratio | mean ratio | smallest ratio/γ | below γ |\n|---|---|---|---|---|---|")
+    """Compare greedy lists with the exact optimum."""
+    print(f"\nTheorem 1: the ratio f(greedy)/f(optimum) on {instances} random instances per row (L=10, d=4)\n")
+    header("coverage", "K", "smallest ratio", "mean ratio", "smallest ratio/γ", "instances below γ")
     for coverage in ("probabilistic", "max"):
         for K in (1, 2, 3, 4):
             pairs = []
@@ -33,9 +38,9 @@ def theorem_1(rng: np.random.Generator, instances: int) -> None:
 
 
 def theorem_2(users: int) -> None:
-    """Scaled regret against the bound, at the α that the theorem asks for."""
-    print(f"\nTheorem 2 and Lemma 2: at theoretical α, mean over {users} people\n")
-    print("| problem | σ | n | γ-scaled regret | bound | regret (γ=1) | summed widths | Lemma 2 |\n" + "|---" * 8 + "|")
+    """Compare scaled regret with the bound, at the α that the theorem requires."""
+    print(f"\nTheorem 2 and Lemma 2 at the theoretical α: means over {users} people (sum of widths: the largest)\n")
+    header("problem", "σ", "n", "γ-scaled regret", "its bound", "regret (γ=1)", "sum of widths", "its bound")
     for sigma in (0.1, 1.0):
         for problem in (synthetic(users), generated(30, 4, 3, top=0.5, users=users, seed=1)):
             for n in (500, 5_000):
@@ -51,7 +56,7 @@ def theorem_2(users: int) -> None:
                     scaled.append(float(theory.scaled_regret(best, run.value[user, -1], gamma, n)))
                     alpha = theory.optimism(d, K, n, sigma)
                     bounds.append(theory.regret_bound(d, K, n, sigma, alpha, gamma))
-                assert all(s <= b for s, b in zip(scaled, bounds, strict=True)), "Theorem 2 does not hold"
+                assert all(s <= b for s, b in zip(scaled, bounds, strict=True)), "Theorem 2 is violated"
                 widths = follow(problem, policy, n, seed=2).summed.max()
                 print(
                     f"| {problem.name} | {sigma} | {n} | {np.mean(scaled):.0f} | {np.mean(bounds):.3g} "
@@ -59,10 +64,12 @@ def theorem_2(users: int) -> None:
                 )
 
 
-def telling(users: int) -> None:
-    """From which n on Theorem 2 says anything: its bound is below n·f(A*), the largest regret there can be."""
-    print("\nFirst n = 1, 2, 4, ... at which Theorem 2's bound is below n·f(A*), the largest regret there can be\n")
-    print("| problem | σ = 0.1 | σ = 1 |\n|---|---|---|")
+def informative_from(users: int) -> None:
+    """Find the n from which Theorem 2 is informative: its bound is below n·f(A*), the largest possible regret."""
+    print(
+        "\nThe first n = 1, 2, 4, ... at which the bound of Theorem 2 is below n·f(A*), the largest possible regret\n"
+    )
+    header("problem", "σ = 0.1", "σ = 1")
     for problem in (synthetic(users), generated(30, 4, 3, top=0.5, users=users, seed=1)):
         theta, d, K = problem.theta[0], problem.catalog.d, problem.K
         best = problem.model.click_probability(problem.model.best_lists(K))[0]
@@ -77,9 +84,16 @@ def telling(users: int) -> None:
 
 
 def lemma_3(users: int, steps: int) -> None:
-    """How often the confidence set holds, and how much smaller α could be."""
-    print(f"\nLemma 3: {users} people, all of {steps} steps\n")
-    print("| problem | σ | α for δ=1/n | held | α that suffices in 95% | … in all |\n" + "|---" * 6 + "|")
+    """Measure how often the confidence set contains θ*, and how much smaller α could be."""
+    print(f"\nLemma 3: {users} people, {steps} steps each\n")
+    header(
+        "problem",
+        "σ",
+        "α for δ=1/n",
+        "people whose intervals all held",
+        "α that suffices for 95% of people",
+        "for everyone",
+    )
     for sigma in (0.1, 1.0):
         for problem in (synthetic(users), generated(30, 4, 3, top=0.5, users=users, seed=1)):
             policy = thali.CascadeLSB(problem.catalog, problem.K, sigma=sigma, alpha="theory", horizon=steps)
@@ -92,11 +106,11 @@ def lemma_3(users: int, steps: int) -> None:
 
 
 def optimistic(users: int, steps: int) -> None:
-    """Is the greedy list under optimistic indices a γ-approximation, as the paper asserts?"""
-    print(f"\nGreedy under optimistic indices: states of {users} people, every 10th of {steps} steps (L=8, d=4)\n")
+    """Check whether the greedy list by optimistic indices is a γ-approximation, as the paper asserts."""
     print(
-        "| α·σ | K | states | smallest ratio | mean | below γ | below γ while all intervals hold |\n" + "|---" * 7 + "|"
+        f"\nGreedy lists by optimistic indices: {users} people, the state at every 10th of {steps} steps (L=8, d=4)\n"
     )
+    header("α·σ", "K", "states", "smallest ratio", "mean ratio", "below γ", "below γ while all intervals hold")
     for optimism in (0.0, 0.1, 0.4, 0.8, 2.0, "theory"):
         for K in (2, 3):
             problem = generated(8, 4, K, top=1.0, users=users, seed=K)
@@ -115,13 +129,15 @@ def optimistic(users: int, steps: int) -> None:
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print all tables."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--scale", type=float, default=1.0, help="share of the work, for a look")
+    options.add_argument(
+        "--scale", type=float, default=1.0, help="share of the full work, such as 0.1 for a quick look"
+    )
     scale = options.parse_args().scale
     theorem_1(np.random.default_rng(0), max(10, int(1000 * scale)))
     theorem_2(max(4, int(50 * scale)))
-    telling(1)
+    informative_from(1)
     lemma_3(max(10, int(500 * scale)), max(100, int(5000 * scale)))
     optimistic(max(4, int(20 * scale)), max(100, int(1000 * scale)))
 

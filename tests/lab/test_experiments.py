@@ -1,4 +1,4 @@
-"""Experiments from data to ledger: the same rows whoever makes them, and verdicts that follow from rows."""
+"""Experiments from data to ledger: rows that do not depend on the executor, and verdicts that follow from rows."""
 
 import html
 import json
@@ -40,7 +40,7 @@ def data(tmp_path_factory):
 SMALL = replace(EXPERIMENTS["movielens/d5-K4"], users=6, steps=60, splits=3)
 
 
-def test_rows_are_the_same_whoever_makes_them(data, tmp_path):
+def test_rows_do_not_depend_on_the_executor(data, tmp_path):
     run([SMALL], Store(tmp_path / "inline"), Inline(), data=data)
     with processes(2) as pool:
         run([SMALL], Store(tmp_path / "processes"), pool, data=data)
@@ -51,7 +51,7 @@ def test_rows_are_the_same_whoever_makes_them(data, tmp_path):
     assert inline["step"].max() == 60
 
 
-def test_a_person_is_the_same_whatever_policies_and_settings_run(data):
+def test_a_person_does_not_depend_on_the_policies_and_settings_that_run(data):
     alone = replace(SMALL, policies=("LSBGreedy",), settings=(THEORY,))
     task = tasks_of(alone, seed=3)[1]
     [same] = [t for t in tasks_of(SMALL, seed=3) if (t.policy, t.setting, t.split) == ("LSBGreedy", THEORY, 1)]
@@ -60,7 +60,7 @@ def test_a_person_is_the_same_whatever_policies_and_settings_run(data):
     assert task.name(of_task) == same.name(of_task)
 
 
-def test_stopped_and_run_again_goes_on_and_ends_the_same(data, tmp_path):
+def test_an_interrupted_run_resumes_and_gives_the_same_rows(data, tmp_path):
     class Stopped(BaseException):
         pass
 
@@ -74,12 +74,12 @@ def test_stopped_and_run_again_goes_on_and_ends_the_same(data, tmp_path):
     first = {path: path.stat().st_mtime_ns for path in (tmp_path / "twice").rglob("*.parquet")}
     assert 0 < len(first) < 21
     run([SMALL], store, Inline(), data=data)
-    assert all(path.stat().st_mtime_ns == when for path, when in first.items()), "what was finished is not done again"
+    assert all(path.stat().st_mtime_ns == when for path, when in first.items()), "finished tasks do not run again"
     run([SMALL], Store(tmp_path / "once"), Inline(), data=data)
     assert_frame_equal(store.rows(), Store(tmp_path / "once").rows())
 
 
-def test_other_data_or_seed_is_another_task(data, tmp_path):
+def test_other_data_or_another_seed_is_another_task(data, tmp_path):
     other = str(write_movielens(tmp_path, seed=1))
     task = tasks_of(SMALL, seed=0)[0]
     name = task.name(problem(SMALL, 0, seed=0, data=data))
@@ -87,19 +87,21 @@ def test_other_data_or_seed_is_another_task(data, tmp_path):
     assert name != replace(task, seed=1).name(problem(SMALL, 0, seed=0, data=data))
 
 
-def test_a_problem_is_the_papers_split(data):
-    found = problem(SMALL, 1, seed=0, data=data)
+def test_a_problem_is_split_as_in_the_paper(data):
+    drawn = problem(SMALL, 1, seed=0, data=data)
     everyone = selected("movielens", data).top_topics(5)
-    assert found.catalog.topics == found.model.catalog.topics == everyone.topics
-    assert (found.catalog.dense != found.model.catalog.dense).any(), "learner and people from different halves"
-    # Each person's θ* is of their own attractions, whichever half they are in.
+    assert drawn.catalog.topics == drawn.model.catalog.topics == everyone.topics
+    assert (drawn.catalog.dense != drawn.model.catalog.dense).any(), (
+        "the learner's weights and the people come from different halves"
+    )
+    # Each person's θ* comes from their own attractions, in either half.
     theta = dict(zip(map(str, everyone.users), thali.preferences(everyone), strict=True))
-    for name, row in zip(found.people, found.theta, strict=True):
+    for name, row in zip(drawn.people, drawn.theta, strict=True):
         assert row == pytest.approx(theta[name])
     tuned = problem(replace(SMALL, people="train"), 1, seed=0, data=data)
     test_half = set(everyone.users) - set(_train_half(everyone, 1))
     assert not {int(name) for name in tuned.people} & test_half
-    assert {int(name) for name in found.people} <= test_half
+    assert {int(name) for name in drawn.people} <= test_half
 
 
 def _train_half(everyone, split):
@@ -108,12 +110,12 @@ def _train_half(everyone, split):
     return everyone.split_users(int(stream(0, "splits", split).integers(2**31)))[0].users
 
 
-def test_more_people_than_there_are_is_refused(data):
-    with pytest.raises(ValueError, match="users of movielens/d5-K4 must be at most the 30 of a split"):
+def test_more_people_than_the_data_has_are_rejected(data):
+    with pytest.raises(ValueError, match="users of movielens/d5-K4 must be at most 30 per split, .* got 200"):
         problem(replace(SMALL, users=200, splits=1), 0, seed=0, data=data)
 
 
-def test_every_experiment_is_sound():
+def test_every_experiment_is_valid():
     assert {e.suite for e in EXPERIMENTS.values()} == set(SUITES)
     for e in EXPERIMENTS.values():
         for scale in (e, e.shrunk()):
@@ -125,7 +127,7 @@ def test_every_experiment_is_sound():
         chosen(["films"])
 
 
-def test_intervals_are_students():
+def test_intervals_are_student_intervals():
     rng = np.random.default_rng(0)
     values, splits = rng.normal(5.0, 2.0, 40), np.repeat(np.arange(8), 5)
     means = values.reshape(8, 5).mean(axis=1)
@@ -137,12 +139,12 @@ def test_intervals_are_students():
     assert np.isnan(intervals.mean([3.0], [0]).low)
 
 
-def test_ratio_intervals_hold_the_truth_as_often_as_they_say():
+def test_95_percent_of_ratio_intervals_contain_the_truth():
     rng = np.random.default_rng(1)
     inside = 0
     splits = np.repeat(np.arange(5), 20)
     for _ in range(2000):
-        people = rng.gamma(1.5, 1.0, 100)  # what two policies share, person by person: as spread as real ones
+        people = rng.gamma(1.5, 1.0, 100)  # what two policies share for each person, with the spread of real data
         a, b = people * rng.normal(1.5, 0.3, 100), people * rng.normal(1.0, 0.3, 100)
         found = intervals.ratio(a, b, splits)
         inside += found.low <= 1.5 <= found.high
@@ -158,7 +160,7 @@ def test_share_is_the_exact_binomial_interval():
 
 
 def curve(regret, lists=None, K=2):
-    """A curve of 100 points on 12 people in 3 splits, each with their own factor."""
+    """A curve of 100 points for 12 people in 3 splits, each with their own factor."""
     factor = np.random.default_rng(2).uniform(1.0, 3.0, 12)[:, None]
     steps = np.arange(200, 20_001, 200)
     people = tuple((at // 4, str(at)) for at in range(12))
@@ -188,25 +190,25 @@ class Fake:
     ("regret", "power"),
     [
         (lambda n: 0.05 * n, 1.0),
-        (lambda n: 4000 + 0.03 * n, 1.0),  # what exploring cost at the start does not count
+        (lambda n: 4000 + 0.03 * n, 1.0),  # the cost of initial exploration does not count
         (lambda n: 3.0 * np.sqrt(n), 0.5),
         (lambda n: 50.0 * np.log(n), 0.0),
         (lambda n: np.minimum(n, 3000.0), -inf),
     ],
 )
-def test_growth_of_regret_is_found_whatever_was_lost_before(regret, power):
+def test_growth_of_regret_does_not_depend_on_earlier_losses(regret, power):
     [check] = evidence.exponent("P", -inf, inf)(Fake(curve(regret)), "x/", "")
     assert check.estimate.value == pytest.approx(power, abs=1e-9)
     assert check.verdict == "holds"
 
 
-def test_lists_at_the_end_and_back_and_forth():
+def test_last_lists_and_oscillation():
     lists = np.zeros((12, 100, 2), dtype=int)
     lists[:, :, 1] = 1
-    lists[:9, -1] = (2, 1)  # nine people end on a best list, having been shown the other
+    lists[:9, -1] = (2, 1)  # the last list of nine people is optimal; before, they were shown the other one
     results = Fake(curve(lambda n: n * 1.0, lists))
-    [best] = evidence.ends_on("P", evidence.BEST, "it")(results, "x/", "")
-    [same] = evidence.ends_on("P", evidence.SAME_TOPIC, "it")(results, "x/", "")
+    [best] = evidence.ends_on("P", evidence.BEST, "optimal")(results, "x/", "")
+    [same] = evidence.ends_on("P", evidence.SAME_TOPIC, "items 1 and 2")(results, "x/", "")
     [both] = evidence.oscillates(results, "x/", "")
     assert (best.estimate.value, same.estimate.value, both.estimate.value) == (0.75, 0.25, 0.75)
 
@@ -226,8 +228,8 @@ def test_a_verdict_follows_from_the_whole_interval(estimate, verdict):
     assert Check("x", Estimate(*estimate), 1.0, 2.0).verdict == verdict
 
 
-def made_up(folder, final, power):
-    """Rows in which each policy's regret is final·(n/N)^power, on the cells of a small MovieLens."""
+def generate_rows(folder, final, power):
+    """Store rows in which each policy's regret is final·(n/N)^power, for the experiments of a small MovieLens."""
     rng = np.random.default_rng(0)
     steps = np.arange(200, 20_001, 200)
     for d in (5, 10, 18):
@@ -268,28 +270,30 @@ def made_up(folder, final, power):
 
 
 @pytest.mark.slow
-def test_what_is_missing_decides_nothing(tmp_path):
-    made_up(tmp_path, AS_THE_PAPER_SAYS, GROWTH)
-    says = "CascadeLSB has the lowest regret for all d and K"
-    assert verdicts(Results(tmp_path))[says] == "holds"
-    gone = next((tmp_path / "rows" / "movielens" / "d10-K8").glob("CascadeLinUCB*alpha=8*"))
-    rows = pl.read_parquet(gone)
-    gone.unlink()
-    assert verdicts(Results(tmp_path))[says] == "not decided"
+def test_missing_rows_decide_nothing(tmp_path):
+    generate_rows(tmp_path, AS_THE_PAPER_SAYS, GROWTH)
+    statement = "CascadeLSB has the lowest regret for all d and K"
+    assert verdicts(Results(tmp_path))[statement] == "holds"
+    removed = next((tmp_path / "rows" / "movielens" / "d10-K8").glob("CascadeLinUCB*alpha=8*"))
+    rows = pl.read_parquet(removed)
+    removed.unlink()
+    assert verdicts(Results(tmp_path))[statement] == "not decided"
     assert "no rows of CascadeLinUCB and CascadeLSB" in build(tmp_path).page.read_text()
-    # Of a policy that was stopped in the middle, the people that are there are compared with the same people.
+    # If a policy was stopped early, its people are compared with the same people of the other policy.
     Store(tmp_path).put("movielens/d10-K8/CascadeLinUCB.parquet", rows.filter(pl.col("split") >= 2))
     lin, lsb = Results(tmp_path).paired("movielens/d10-K8", ("CascadeLinUCB", "CascadeLSB"), str(PRACTICAL))
     assert lin.people == lsb.people
     assert set(lin.split) == {2, 3, 4}
-    assert verdicts(Results(tmp_path))[says] == "holds"
+    assert verdicts(Results(tmp_path))[statement] == "holds"
 
 
-def test_two_runs_of_one_scale_on_other_data_are_refused(data, tmp_path):
+def test_two_runs_on_different_data_at_the_same_scale_are_rejected(data, tmp_path):
     other = str(write_movielens(tmp_path / "other", seed=1))
     for root in (data, other):
         run([SMALL], Store(tmp_path / "results"), Inline(), data=root)
-    with pytest.raises(ValueError, match="from other data too: keep them in different folders"):
+    with pytest.raises(
+        ValueError, match="from different data at the same scale; store the results of different data in different"
+    ):
         list(Results(tmp_path / "results").curves)
 
 
@@ -298,27 +302,27 @@ GROWTH = {"CascadeLSB": 0.4, "LSBGreedy": 0.6, "CascadeLinUCB": 1.0, "CascadeKLU
 
 
 def verdicts(results):
-    return {f.claim.says: f.verdict for f in ledger(results) if f.settings in ("", str(PRACTICAL))}
+    return {f.claim.statement: f.verdict for f in ledger(results) if f.settings in ("", str(PRACTICAL))}
 
 
 @pytest.mark.slow
 def test_the_ledger_says_what_the_rows_say(tmp_path):
-    found = verdicts(made_up(tmp_path / "as", AS_THE_PAPER_SAYS, GROWTH))
-    films = [claim.says for claim in CLAIMS if claim.suites == ("movielens",) and claim.settings != (None,)]
-    assert {says: found[says] for says in films} == dict.fromkeys(films, "holds")
+    found = verdicts(generate_rows(tmp_path / "as", AS_THE_PAPER_SAYS, GROWTH))
+    films = [claim.statement for claim in CLAIMS if claim.suites == ("movielens",) and claim.settings != (None,)]
+    assert {statement: found[statement] for statement in films} == dict.fromkeys(films, "holds")
     worse = AS_THE_PAPER_SAYS | {"LSBGreedy": 7.0, "CascadeKLUCB": 15.0}
-    found = verdicts(made_up(tmp_path / "not", worse, GROWTH | {"CascadeLinUCB": 0.5}))
+    found = verdicts(generate_rows(tmp_path / "not", worse, GROWTH | {"CascadeLinUCB": 0.5}))
     assert found["CascadeLSB has the lowest regret for all d and K"] == "does not hold"
     assert found["At d=18 CascadeLSB's regret is almost 20% lower than LSBGreedy's"] == "does not hold"
     assert found["CascadeKL-UCB performs the worst"] == "does not hold"
     assert found["CascadeLinUCB's regret is linear"] == "does not hold"
-    equal = verdicts(made_up(tmp_path / "equal", AS_THE_PAPER_SAYS | {"LSBGreedy": 8.0}, GROWTH))
+    equal = verdicts(generate_rows(tmp_path / "equal", AS_THE_PAPER_SAYS | {"LSBGreedy": 8.0}, GROWTH))
     assert equal["CascadeLSB has the lowest regret for all d and K"] == "not decided"
 
 
 @pytest.mark.slow
 def test_the_report_is_one_page_with_every_figure_and_finding(tmp_path):
-    results = made_up(tmp_path, AS_THE_PAPER_SAYS, GROWTH)
+    results = generate_rows(tmp_path, AS_THE_PAPER_SAYS, GROWTH)
     made = build(tmp_path)
     page = made.page.read_text()
     assert 'src="http' not in page
@@ -335,7 +339,7 @@ def test_the_report_is_one_page_with_every_figure_and_finding(tmp_path):
     assert {path: path.read_bytes() for path in build(tmp_path).pictures} == before, "the same rows, the same figures"
 
 
-def test_of_several_scales_the_largest_counts(data, tmp_path):
+def test_of_several_scales_the_largest_is_used(data, tmp_path):
     large = replace(SMALL, steps=80)
     run([SMALL, large], Store(tmp_path), Inline(), data=data)
     assert set(Results(tmp_path).rows["step"].unique()) == set(range(1, 81))
@@ -359,7 +363,7 @@ def test_run_sweep_and_report_from_the_command_line(data, tmp_path):
 
 
 @pytest.mark.slow
-def test_reproduce_judges_claims_and_says_what_is_left_out(data, tmp_path):
+def test_reproduce_judges_claims_and_names_missing_data(data, tmp_path):
     out = tmp_path / "results"
     words = ("movielens/d5-K4", "songs", "yelp", "--data", data, "--out", str(out), "--workers", "1")
     done = thali_command("reproduce", *words, env=os.environ | {"COLUMNS": "250"})
@@ -379,16 +383,22 @@ def test_reproduce_judges_claims_and_says_what_is_left_out(data, tmp_path):
     [
         (("run", "films"), "experiment must be a name that 'thali experiments' lists, got 'films'"),
         (("run", "synthetic/20k", "--policies", "Best"), "policies must be among"),
-        (("run", "synthetic/20k", "--policies", "Greedy"), "policies of synthetic/20k must be those it has"),
+        (
+            ("run", "synthetic/20k", "--policies", "Greedy"),
+            "policies of synthetic/20k must not include Greedy, got 'Greedy'",
+        ),
         (("run", "synthetic/20k", "--sigma", "1"), "sigma must come with alpha"),
-        (("sweep", "synthetic/20k", "--alpha", "much"), "alpha must be a number or 'theory', got 'much'"),
+        (
+            ("sweep", "synthetic/20k", "--alpha", "much"),
+            "alpha must be a number or 'theory' and sigma must be a number, got alpha 'much'",
+        ),
         (("reproduce", "everything"), "experiment must be one of the suites"),
         (("run", "movielens/d5-K4", "--data", "nowhere"), "nowhere"),
-        (("report", "nowhere"), "must hold rows of experiments"),
+        (("report", "nowhere"), "must contain rows of experiments"),
         pytest.param(
             ("run", "synthetic/20k", "--users", "4", "--steps", "9", "--cluster", "tcp://127.0.0.1:1"),
             "Dask scheduler",
-            marks=pytest.mark.slow,  # it waits for one
+            marks=pytest.mark.slow,  # waits for a scheduler
         ),
     ],
 )
@@ -400,7 +410,7 @@ def test_a_wrong_command_is_one_sentence(words, said, tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_keeps_what_was_finished_and_going_on_ends_the_same(data, tmp_path):
+def test_ctrl_c_keeps_finished_tasks_and_a_resumed_run_gives_the_same_rows(data, tmp_path):
     words = ("run", "movielens/d5-K4", "--data", data, "--users", "12", "--splits", "6", "--steps", "12000")
     command = [sys.executable, "-m", "thali", *words, "--out", str(tmp_path / "stopped"), "--workers", "2"]
     going = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -421,8 +431,8 @@ def test_ctrl_c_keeps_what_was_finished_and_going_on_ends_the_same(data, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_dask_cluster_that_loses_a_worker_ends_with_the_same_rows(data, tmp_path):
-    """A scheduler and two workers, each a process of its own; one worker is killed while it works."""
+def test_a_dask_cluster_that_loses_a_worker_gives_the_same_rows(data, tmp_path):
+    """A scheduler and two workers, each in its own process; one worker is killed while it works."""
     bin_dask = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
     info = tmp_path / "scheduler.json"
     scheduler = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Every policy against every kind of person: people as asked for, numbers that follow from rows, a true paragraph."""
+"""Every policy with every kind of person: the people, the numbers, and a paragraph that follows from the numbers."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from running import Inline, thali_command
 import thali
 from thali.lab import evidence
 from thali.lab.intervals import Estimate
-from thali.lab.kinds import PEOPLE, TOLD
+from thali.lab.kinds import DESCRIPTIONS, PEOPLE
 from thali.lab.report import build
 from thali.lab.results import Results
 from thali.lab.robustness import CEILING, Cell, Matrix
@@ -28,22 +28,22 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(data, tmp_path_factory):
-    """Results of a small matrix, and where they are."""
+def results(data, tmp_path_factory):
+    """Results of a small matrix."""
     folder = tmp_path_factory.mktemp("results")
     asked = [replace(e, users=6, splits=3, steps=40) for e in robustness("movielens", 6, 4, POLICIES)]
     run(asked, Store(folder), Inline(), data=data)
     return Results(folder, asked, seed=0)
 
 
-def test_people_are_of_the_kind_asked_for_with_the_rates_of_the_data(data):
-    assert tuple(PEOPLE) == tuple(TOLD) == KINDS
+def test_people_are_of_the_requested_kind_with_the_rates_of_the_data(data):
+    assert tuple(PEOPLE) == tuple(DESCRIPTIONS) == KINDS
     rates = fitted("movielens", data, 6, 4)
     people = {e.clicks: problem(replace(e, users=6, splits=3), 0, seed=0, data=data).model for e in SMALL}
     assert people["dependent-click"].going_on == rates.going_on
     assert people["dynamic-bayesian"].satisfaction == rates.satisfaction
     np.testing.assert_array_equal(people["position-based"].examined, rates.examined)
-    assert (people["noisy-cascade"].extra, people["noisy-cascade"].skip) == (0.05, 0.3), "given, not fitted"
+    assert (people["noisy-cascade"].extra, people["noisy-cascade"].skip) == (0.05, 0.3), "fixed, not estimated"
     first = people["diverse-cascade"]
     for model in people.values():
         np.testing.assert_array_equal(model.theta, first.theta)
@@ -52,7 +52,7 @@ def test_people_are_of_the_kind_asked_for_with_the_rates_of_the_data(data):
 
 
 SMALL = robustness("movielens", 6, 4, POLICIES)
-CELL = "-d6-K4"
+SUFFIX = "-d6-K4"
 
 
 def test_other_people_are_another_task(data):
@@ -64,14 +64,14 @@ def test_other_people_are_another_task(data):
     assert len(names) == len(asked)
 
 
-def test_numbers_follow_from_the_rows(found):
-    matrix = Matrix.of(found, "movielens", cell=CELL)
+def test_numbers_follow_from_the_rows(results):
+    matrix = Matrix.of(results, "movielens", suffix=SUFFIX)
     assert matrix.kinds == KINDS
     worst = {}
     for policy in POLICIES:
         lost = []
         for kind in KINDS:
-            rows = found.rows.filter(experiment=f"robustness/movielens{CELL}-{kind}", policy=policy)
+            rows = results.rows.filter(experiment=f"robustness/movielens{SUFFIX}-{kind}", policy=policy)
             last = rows.filter(step=40).sort("split", "user")
             cell = matrix.cells[policy, kind]
             assert cell.regret.value == pytest.approx(last["regret"].mean())
@@ -85,15 +85,15 @@ def test_numbers_follow_from_the_rows(found):
     assert min(worst, key=worst.get) == CEILING
     safest = min((p for p in POLICIES if p != CEILING), key=worst.get)
     assert matrix.paragraph().startswith(f"{safest} is the safest of the 3 policies compared")
-    assert f"at most {worst[safest]:.1%}" in matrix.paragraph()
-    told = matrix.markdown()
+    assert f"people, with whom it loses {worst[safest]:.1%}" in matrix.paragraph()
+    text = matrix.markdown()
     for policy in POLICIES:
-        assert f"| {policy} | " in told
-        assert f"{worst[policy]:.1%} |" in told
+        assert f"| {policy} | " in text
+        assert f"{worst[policy]:.1%} |" in text
 
 
 def cell(lost, spread=0.0):
-    """A cell of four people who lose so much on average."""
+    """A cell of four people who lose this share on average."""
     people = np.array([lost - spread, lost + spread, lost - spread, lost + spread])
     share = Estimate(lost, lost - spread, lost + spread)
     return Cell(share, share, Estimate.exact(0.5), people, np.arange(4))
@@ -109,45 +109,48 @@ def test_the_paragraph_says_what_the_numbers_say():
     kinds = ("cascade", "noisy-cascade")
     said = Matrix("movielens", "now", kinds, ("Oracle", "A", "C", "B"), cells).paragraph()
     assert "A is the safest of the 3 policies compared" in said
-    assert "at most 10.0% [9.5%, 10.5%] of the best list's chance of a click" in said
-    assert "It is not the best on any one kind" in said
-    assert "Better elsewhere: B on cascade (2.0% against 10.0%) and C on noisy-cascade (9.0% against 10.0%)." in said
-    assert "Next is C, which loses 11.0% [10.5%, 11.5%] in its worst case (cascade)" in said
-    assert "more, which is more than chance" in said
-    assert "The largest loss is that of B: 30%." in said
-    assert "loses 1.0% [0.5%, 1.5%] at most (cascade)" in said
+    assert "Its worst case is cascade people, with whom it loses 10.0% [9.5%, 10.5%] of the best list's click" in said
+    assert "It is not the best policy for any kind of person." in said
+    assert (
+        "Other policies lose less with the other kinds: B with cascade people (2.0% instead of 10.0%) and C with "
+        "noisy-cascade people (9.0% instead of 10.0%)."
+    ) in said
+    assert "The next safest is C, which loses 11.0% [10.5%, 11.5%] in its worst case (cascade people)." in said
+    assert "The difference of 1.0 percentage points [1.0, 1.0] is statistically significant." in said
+    assert "B has the largest loss, 30%." in said
+    assert "loses at most 1.0% [0.5%, 1.5%] (cascade people)." in said
     close = {**cells, ("C", "cascade"): cell(0.101, 0.05)}
-    assert "which may be chance" in Matrix("movielens", "now", kinds, ("Oracle", "A", "C", "B"), close).paragraph()
+    assert "may be due to chance" in Matrix("movielens", "now", kinds, ("Oracle", "A", "C", "B"), close).paragraph()
     twins = {**cells, ("D", "cascade"): cell(0.10), ("D", "noisy-cascade"): cell(0.10)}
     said = Matrix("movielens", "now", kinds, ("A", "D", "B"), twins).paragraph()
-    assert "A is the safest of the 3 policies compared (D as much)" in said
-    assert "None of them loses less on noisy-cascade." in said
-    assert "Next is B" in said
+    assert "A is the safest of the 3 policies compared (tied with D)." in said
+    assert "No policy loses less with noisy-cascade people." in said
+    assert "The next safest is B" in said
     said = Matrix("movielens", "now", kinds, ("A",), cells).paragraph()
-    assert said == "A loses at most 10.0% [9.5%, 10.5%] of the best list's chance of a click (cascade people)."
-    assert Matrix("movielens", "now", kinds, ("Oracle",), cells).paragraph().startswith("Knowing every person's taste")
+    assert said == "A loses at most 10.0% [9.5%, 10.5%] of the best list's click probability (cascade people)."
+    assert Matrix("movielens", "now", kinds, ("Oracle",), cells).paragraph().startswith("Oracle, which knows every")
     gains = {("A", k): cell(-0.01) for k in kinds} | {("B", k): cell(0.1) for k in kinds}
-    assert "it loses at most nothing of" in Matrix("movielens", "now", kinds, ("A", "B"), gains).paragraph()
+    assert "it loses nothing of the best list's" in Matrix("movielens", "now", kinds, ("A", "B"), gains).paragraph()
 
 
-def test_rows_that_make_no_matrix_are_left_out_of_the_report_and_refused_by_name(data, tmp_path):
+def test_rows_without_a_complete_matrix_are_left_out_of_the_report_and_rejected_by_name(data, tmp_path):
     some = [replace(e, users=6, splits=3, steps=20) for e in SMALL[:2]]
     other = replace(some[1], policies=("CombLinUCB",))
     run([some[0], other], Store(tmp_path), Inline(), data=data)
     with pytest.raises(
-        ValueError, match="results must hold rows of robustness/movielens-d6-K4-... at alpha=8 sigma=0.1"
+        ValueError, match="results contain no matrix of robustness/movielens-d6-K4 at alpha=8 sigma=0.1"
     ):
-        Matrix.of(Results(tmp_path), "movielens", cell=CELL)
+        Matrix.of(Results(tmp_path), "movielens", suffix=SUFFIX)
     assert Matrix.every(Results(tmp_path)) == []
     assert build(tmp_path).page.exists()
     run([some[1]], Store(tmp_path), Inline(), data=data)
     results = Results(tmp_path)
     (matrix,) = Matrix.every(results)
     assert set(matrix.policies) == set(POLICIES)
-    assert set(Matrix.of(results, "movielens", ("Random", "Oracle"), CELL).policies) == {"Random", "Oracle"}
+    assert set(Matrix.of(results, "movielens", ("Random", "Oracle"), SUFFIX).policies) == {"Random", "Oracle"}
 
 
-def test_first_and_last_click_are_the_same_rows_where_nobody_goes_on(data, tmp_path):
+def test_first_and_last_click_give_the_same_rows_if_nobody_continues(data, tmp_path):
     asked = [
         replace(EXPERIMENTS[f"several-clicks/going-on-{going_on}"], d=6, K=4, users=6, splits=3, steps=80)
         for going_on in ("0", "0.9")
@@ -160,7 +163,7 @@ def test_first_and_last_click_are_the_same_rows_where_nobody_goes_on(data, tmp_p
             assert (first.lists == last.lists).all() == same, pair
 
 
-def test_tastes_change_into_those_of_others_in_the_middle(data):
+def test_tastes_change_to_those_of_others_in_the_middle(data):
     for kind, changed_at in (("abrupt", 20), ("back-and-forth", 10), ("gradual", 10)):
         e = replace(EXPERIMENTS[f"drift/movielens-{kind}"], d=6, K=4, users=6, splits=3, steps=40)
         model = problem(e, 0, seed=0, data=data).model
@@ -172,7 +175,7 @@ def test_tastes_change_into_those_of_others_in_the_middle(data):
         assert np.array_equal(back, before) == (kind == "back-and-forth")
 
 
-def test_claims_on_changing_tastes_are_measured_from_the_change_on(tmp_path):
+def test_claims_on_changing_tastes_are_measured_from_the_change(tmp_path):
     e = replace(
         EXPERIMENTS["drift/generated-abrupt"], users=10, steps=400, policies=("CascadeLSB", "CascadeLSB-discount")
     )
@@ -196,17 +199,17 @@ def test_claims_on_changing_tastes_are_measured_from_the_change_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_prints_the_matrix_and_keeps_it(data, tmp_path, found):
+def test_the_command_prints_the_matrix_and_writes_it(data, tmp_path):
     words = ("robustness", "movielens", "--data", data, "--d", "6", "--K", "4", "--users", "6", "--steps", "40")
     done = thali_command(*words, "--policies", ",".join(POLICIES), "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    told = (tmp_path / "robustness-movielens.md").read_text()
+    written = (tmp_path / "robustness-movielens.md").read_text()
     asked = [replace(e, users=6, splits=5, steps=40) for e in SMALL]
-    matrix = Matrix.of(Results(tmp_path, asked, seed=0), "movielens", cell=CELL)
-    assert told == matrix.markdown()
-    assert matrix.paragraph().split(":")[0] in " ".join(done.stdout.split())
+    matrix = Matrix.of(Results(tmp_path, asked, seed=0), "movielens", suffix=SUFFIX)
+    assert written == matrix.markdown()
+    assert matrix.paragraph().partition(".")[0] in " ".join(done.stdout.split())
     for kind in KINDS:
-        assert f"{kind}: {TOLD[kind]}"[:60] in done.stdout
+        assert f"{kind}: {DESCRIPTIONS[kind]}"[:60] in done.stdout
     for form in ("png", "svg"):
         assert (tmp_path / "figures" / f"robustness-movielens.{form}").stat().st_size > 10_000
     page = build(tmp_path).page.read_text()

@@ -34,7 +34,7 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not():
 
 
 @pytest.mark.parametrize("name", thali.POLICIES)
-def test_a_person_alone_lives_what_they_live_in_a_batch(name):
+def test_a_person_gets_the_same_run_alone_and_in_a_batch(name):
     learner = thali.POLICIES[name](catalog, 3)
     batch = thali.simulate(learner, model, steps=300, seed=3)
     alone = thali.simulate(learner, thali.DiverseCascade(catalog, theta[[3]]), steps=300, seed=3, people=[3])
@@ -46,7 +46,7 @@ class FixedToo(Fixed):
     """Another policy."""
 
 
-def test_every_policy_meets_the_same_luck():
+def test_every_policy_gets_the_same_random_numbers():
     first, second = (thali.simulate(p(catalog, 3), model, steps=300, seed=4).state.seen for p in (Fixed, FixedToo))
     np.testing.assert_array_equal(first, second)
     assert first.any()
@@ -71,7 +71,7 @@ def test_a_policy_that_samples_gets_one_generator_for_each_user():
     batch = thali.simulate(learner, model, steps=50, seed=3)
     alone = thali.simulate(learner, thali.DiverseCascade(catalog, theta[[3]]), steps=50, seed=3, people=[3])
     np.testing.assert_array_equal(batch.lists[[3]], alone.lists)
-    for bad in (None, "luck", [np.random.default_rng(0)] * 4):
+    for bad in (None, "seed", [np.random.default_rng(0)] * 4):
         with pytest.raises(TypeError, match="rng of Random must be a seed, a numpy.random.Generator, or one for each"):
             learner.recommend(state, rng=bad)
 
@@ -86,12 +86,12 @@ def test_the_learners_weights_may_differ_from_the_persons():
     )  # the learner's
 
 
-def test_names_given_or_not_may_match():
+def test_catalogs_with_and_without_names_can_match():
     named = thali.Catalog(W, items=list(range(15)), topics=list(range(4)))
     assert thali.simulate(thali.CascadeLSB(named, 3), model, steps=5).regret.shape == (5, 5)
 
 
-def test_goes_on_from_a_state_without_touching_it():
+def test_continues_from_a_state_without_changing_it():
     run = thali.simulate(policy, model, steps=200, seed=5)
     before = run.state.copy()
     more = thali.simulate(policy, model, steps=100, seed=6, state=run.state)
@@ -106,7 +106,7 @@ class Broken(Fixed):
         return np.zeros((state.users, self.K), dtype=np.int64)
 
 
-def test_mistakes_of_ones_own_policy_and_model_are_named():
+def test_errors_name_a_faulty_policy_or_model():
     with pytest.raises(ValueError, match="lists chosen by Broken must hold distinct item indices"):
         thali.simulate(Broken(catalog, 3), model, steps=5)
 
@@ -141,19 +141,19 @@ def test_outcome_is_respond_and_click_probability_to_the_last_bit(name):
     several = 0
     for K in [1, 2, 3, 8, 15] * 10:
         lists = np.array([generator.permutation(15)[:K] for _ in range(5)])
-        luck = generator.random((5, K)) * generator.choice([0.3, 1.0])
-        before = luck.copy()
-        clicks, value = people.outcome(lists, luck)
+        draws = generator.random((5, K)) * generator.choice([0.3, 1.0])
+        before = draws.copy()
+        clicks, value = people.outcome(lists, draws)
         assert clicks.dtype == bool
-        np.testing.assert_array_equal(clicks, people.respond(lists, luck))
+        np.testing.assert_array_equal(clicks, people.respond(lists, draws))
         np.testing.assert_array_equal(value, people.click_probability(lists))
-        np.testing.assert_array_equal(luck, before)
+        np.testing.assert_array_equal(draws, before)
         several += (clicks.sum(axis=1) > 1).sum()
     assert (several > 0) == (name not in LEAVE)
 
 
-def plain_road(make):
-    """The same policy with a recommend and an update of its own, which only call ours."""
+def overriding(make):
+    """The same policy twice: once with its own recommend, once with its own update. Both only call the original."""
     kind, switches = (make.func, make.keywords) if isinstance(make, partial) else (make, {})
 
     class Recommends(kind):
@@ -168,18 +168,18 @@ def plain_road(make):
 
 
 LEARNERS = {**thali.POLICIES, "own": OwnEpsilonGreedy}
-#: Every policy on people who may click twice, and a few of them on everyone.
-ROADS = [(policy, "DependentClick") for policy in LEARNERS] + [
+#: Every policy with people who may click twice, and a few policies with all models.
+CASES = [(policy, "DependentClick") for policy in LEARNERS] + [
     (policy, people) for policy in ("CascadeLSB", "CascadeKLUCB", "own") for people in MODELS
 ]
 
 
-@pytest.mark.parametrize(("policy", "name"), dict.fromkeys(ROADS))
-def test_the_short_road_of_a_step_leads_where_the_plain_one_does_to_the_last_bit(policy, name):
+@pytest.mark.parametrize(("policy", "name"), dict.fromkeys(CASES))
+def test_the_fast_path_of_a_step_gives_the_same_bits_as_the_plain_one(policy, name):
     learner = LEARNERS[policy]
     short, *plain = (
         thali.simulate(kind(catalog, 6), MODELS[name], steps=40, seed=9, points=range(1, 41))
-        for kind in (learner, *plain_road(learner))
+        for kind in (learner, *overriding(learner))
     )
     assert short.clicks[:, -1].sum() > 0
     for run in plain:
@@ -189,14 +189,14 @@ def test_the_short_road_of_a_step_leads_where_the_plain_one_does_to_the_last_bit
             np.testing.assert_array_equal(array, expected)
 
 
-def test_progress_is_told():
-    told = []
-    thali.simulate(policy, model, steps=600, progress=told.append)
-    assert sum(told) == 600
+def test_progress_is_reported():
+    reported = []
+    thali.simulate(policy, model, steps=600, progress=reported.append)
+    assert sum(reported) == 600
 
 
 @pytest.mark.parametrize("name", thali.POLICIES)
-def test_the_states_seen_on_the_way_are_those_of_shorter_runs_to_the_last_bit(name):
+def test_states_at_recorded_steps_are_those_of_shorter_runs_to_the_last_bit(name):
     learner = thali.POLICIES[name](catalog, 3)
     seen = []
 
@@ -226,10 +226,19 @@ def test_the_states_seen_on_the_way_are_those_of_shorter_runs_to_the_last_bit(na
         (lambda: thali.simulate(policy, model, steps=10, points=None), "points must be a sequence, got None"),
         (lambda: thali.simulate(policy, model, steps=10, points=2.0), "points must be a sequence, got 2.0"),
         (lambda: thali.simulate(policy, model, steps=10, people=3), "people must be a sequence, got 3"),
-        (lambda: thali.simulate(policy, model, steps=10, points=[3, 2]), "points must ascend"),
+        (
+            lambda: thali.simulate(policy, model, steps=10, points=[3, 2]),
+            "points must be in ascending order, got 3 before 2",
+        ),
         (lambda: thali.simulate(policy, model, steps=10, points=[11]), "points must be .* at most 10, got 11"),
-        (lambda: thali.simulate(policy, model, steps=10, people=[1]), "people must name the model's 5 users, got 1"),
-        (lambda: thali.simulate(policy, model, steps=10, state=policy.init(2)), "state must have the model's 5 users"),
+        (
+            lambda: thali.simulate(policy, model, steps=10, people=[1]),
+            "people must contain one number for each of the model's 5 users, got 1",
+        ),
+        (
+            lambda: thali.simulate(policy, model, steps=10, state=policy.init(2)),
+            "state must have as many users as the model \\(5\\), got 2",
+        ),
         (
             lambda: thali.simulate(policy, thali.DiverseCascade(thali.Catalog(W[:14]), theta), steps=10),
             "catalog of DiverseCascade must have the same items as the learner's: 15 against 14",
@@ -242,11 +251,11 @@ def test_the_states_seen_on_the_way_are_those_of_shorter_runs_to_the_last_bit(na
         ),
         (
             lambda: thali.simulate(policy, thali.Cascade(np.ones((5, 14))), steps=10),
-            "model must have the catalog's L = 15 items, got 14",
+            "model must have as many items as the policy's catalog \\(15\\), got 14",
         ),
     ],
 )
-def test_bad_input_is_refused(call, message):
+def test_bad_input_is_rejected(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
 

@@ -1,4 +1,4 @@
-"""The paper's synthetic experiment: what it says of each algorithm (Section 6.3), and at how many steps it shows."""
+"""The paper's synthetic experiment: what Section 7.3 says about each algorithm, and after how many steps it appears."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from thali.lab.problems import synthetic
 BEST, WORSE = 0.44, 0.405  # f of (0, 2) and of (0, 1)
 
 
-def test_the_problem_is_the_papers():
+def test_the_problem_is_that_of_the_paper():
     problem = synthetic()
     assert (problem.catalog.L, problem.catalog.d, problem.K) == (53, 3, 2)
     np.testing.assert_array_equal(problem.model.best_lists(2), [[0, 2]])
@@ -23,24 +23,25 @@ def test_four_algorithms_at_the_default_optimism():
     problem = synthetic(users=30)
     runs = compare(problem, policies_for(problem), steps=40_000, seed=1)
     lsb, lin, yue, kl = (runs[n] for n in ("CascadeLSB", "CascadeLinUCB", "LSBGreedy", "CascadeKLUCB"))
-    # CascadeLSB ends on the best list, and its regret flattens.
+    # CascadeLSB's last list is the best one, and its regret flattens.
     assert (lsb.last_loss <= 1e-12).all()
     assert lsb.slope().mean() < 1e-4
-    # CascadeLinUCB is linear, on the two items of the preferred topic.
+    # CascadeLinUCB's regret is linear: it shows the two items of the preferred topic.
     assert (np.sort(lin.lists[:, -1]) == [0, 1]).all()
     np.testing.assert_allclose(lin.slope(0.5), BEST - WORSE, rtol=0.02)
-    # LSBGreedy is linear: it oscillates between items 1 and 2 below item 0; its second half costs as much as its first.
+    # LSBGreedy's regret is linear: it oscillates between items 1 and 2 below item 0, and the second half of the run
+    # costs as much as the first.
     half = yue.regret[:, len(yue.steps) // 2 - 1].mean()
     assert 0.7 < (yue.regret[:, -1].mean() - half) / half < 1.5
     assert yue.slope().mean() > 100 * lsb.slope().mean()
-    # CascadeKL-UCB flattens (far below linear growth), an order of magnitude higher.
+    # CascadeKL-UCB's regret flattens (far below linear growth), an order of magnitude higher.
     assert kl.slope().mean() < 0.3 * kl.regret[:, -1].mean() / kl.steps[-1]
     assert kl.regret[:, -1].mean() > 10 * lsb.regret[:, -1].mean()
 
 
 @pytest.mark.slow
 def test_lsb_greedy_is_linear_at_theoretical_optimism_only_after_a_million_steps():
-    """Up to 20,000 steps its regret still looks like learning; from there on it does not fall any more."""
+    """Up to 20,000 steps, its regret still looks like learning; after that, the regret per step does not fall."""
     problem, n = synthetic(users=4), 1_000_000
     policies = policies_for(problem, ("LSBGreedy", "CascadeLSB"), alpha="theory", horizon=n)
     runs = compare(problem, policies, steps=n, seed=2)

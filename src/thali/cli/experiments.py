@@ -167,7 +167,7 @@ def robustness(
     chosen = [replace(e, splits=min(e.splits, e.users)) for e in chosen]
     results = _perform(chosen, data, out, workers, cluster, seed, console)
     matrix = Matrix.of(results, source, named, robustness_cell(d, K))
-    for line in matrix.told(fitted(source, None if data is None else str(data), d, K)):
+    for line in matrix.describe_kinds(fitted(source, None if data is None else str(data), d, K)):
         console.print(line, highlight=False)
     for table in robustness_tables(matrix):
         console.print(table)

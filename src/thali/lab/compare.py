@@ -1,4 +1,4 @@
-"""Run several policies on one problem with the same luck, and summarize the results."""
+"""Run several policies on one problem with the same random numbers, and summarize the results."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Summary:
     slope: float
     slope_error: float
     ends_on: tuple[tuple[int, ...], float]
-    """The most frequent last list, and the share of people it was shown to."""
+    """The most frequent last list, and the share of people to whom it was shown."""
     on_best: float
-    """The share of people whose last list loses nothing."""
+    """The share of people whose last list is as good as the best list."""
 
 
 def policies_for(problem: Problem, names: Sequence[str] = PAPER, **settings: Any) -> dict[str, Policy]:
-    """Make policies from the registry for a problem. Only those with an α get the settings; the oracle gets θ*."""
+    """Create policies from the registry for a problem. Only policies with an α get the settings; the oracle gets θ*."""
     policies: dict[str, Policy] = {}
     for name in names:
         given = settings if optimistic(name) else {}
@@ -48,7 +48,7 @@ def compare(
     seed: int = 0,
     progress: Callable[[str, int], None] | None = None,
 ) -> dict[str, Run]:
-    """Run each policy on the problem, with the same luck."""
+    """Run each policy on the problem, with the same random numbers."""
     runs = {}
     for name, policy in policies.items():
         report = None if progress is None else lambda made, name=name: progress(name, made)

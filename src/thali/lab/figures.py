@@ -10,13 +10,13 @@ import numpy as np
 
 from thali import theory
 from thali.lab.intervals import mean
-from thali.lab.results import DIVERSITY, Curve, Results, cell
+from thali.lab.results import DIVERSITY, Curve, Results, d_and_K
 from thali.lab.settings import EXPERIMENTS, PRACTICAL, THEORY, Setting
 from thali.lab.simulate import Run
 from thali.tools.types import Floats, Integers
 
-# One colour per policy in all figures; distinguishable for colour-blind readers too.
-COLOURS = {
+# One color per policy in all figures; color-blind readers can distinguish them too.
+COLORS = {
     "CascadeLSB": "#0072b2",
     "LSBGreedy": "#e69f00",
     "CascadeLinUCB": "#cc79a7",
@@ -32,12 +32,12 @@ COLOURS = {
     "RankedExp3": "#66a61e",
     "IndependentBandits": "#1b1b1b",
 }
-# The maximum number of panels side by side.
-ABREAST = 5
+# The maximum number of panels in a row.
+MAX_COLUMNS = 5
 
 
 def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
-    """Plot mean regret against steps with 95% bands, one labelled line per policy. The suffix sets the format."""
+    """Plot mean regret by step with 95% bands, one labeled line per policy. The file's suffix sets the format."""
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
     ends = []
@@ -51,20 +51,23 @@ def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
 
 
 def grid(results: Results, suite: str, setting: Setting, folder: Path) -> Path | None:
-    """Plot regret against steps in every cell of a suite: d by rows and K by columns if both vary, else in one row."""
+    """Plot regret by step for every experiment of a suite.
+
+    If both d and K vary, there is a row per d and a column per K. Otherwise the panels fill the rows one after another.
+    """
     names = [name for name in results.experiments(f"{suite}/") if _curves(results, name, str(setting))]
     if not names:
         return None
-    cells = [cell(name) for name in names]
-    rows, columns = sorted({d for d, _ in cells}), sorted({K for _, K in cells})
+    sizes = [d_and_K(name) for name in names]
+    rows, columns = sorted({d for d, _ in sizes}), sorted({K for _, K in sizes})
     flat = len(rows) == 1 or len(columns) == 1
-    across = len(names) if len(names) <= ABREAST else ABREAST - 1
+    across = len(names) if len(names) <= MAX_COLUMNS else MAX_COLUMNS - 1
     shape = (-(-len(names) // across), across) if flat else (len(rows), len(columns))
     plt = _pyplot()
     figure, grid = plt.subplots(
         *shape, figsize=(3.1 * shape[1] + 0.6, 2.5 * shape[0] + 0.5), layout="constrained", squeeze=False
     )
-    for at, (name, (d, K)) in enumerate(zip(names, cells, strict=True)):
+    for at, (name, (d, K)) in enumerate(zip(names, sizes, strict=True)):
         axes = grid[divmod(at, across)] if flat else grid[rows.index(d), columns.index(K)]
         curves = _curves(results, name, str(setting))
         for curve in curves:
@@ -85,7 +88,7 @@ def grid(results: Results, suite: str, setting: Setting, folder: Path) -> Path |
 
 
 def diversity(results: Results, suite: str, setting: Setting, folder: Path) -> Path | None:
-    """Plot the diversity of the lists in the last tenth of the run: one panel per measure, cells side by side."""
+    """Plot the diversity of the lists in the last tenth of the run: one panel per measure, experiments side by side."""
     names = [name for name in results.experiments(f"{suite}/") if _curves(results, name, str(setting))]
     if not names:
         return None
@@ -103,7 +106,7 @@ def diversity(results: Results, suite: str, setting: Setting, folder: Path) -> P
                     yerr=[[_gap(estimate.value, estimate.low)], [_gap(estimate.high, estimate.value)]],
                     fmt="o",
                     markersize=4,
-                    color=COLOURS.get(curve.policy),
+                    color=COLORS.get(curve.policy),
                     label=curve.policy if at == 0 else None,
                 )
         _style(axes, thousands=False)
@@ -115,7 +118,10 @@ def diversity(results: Results, suite: str, setting: Setting, folder: Path) -> P
 
 
 def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
-    """Plot final regret against α, one line per policy and σ. The α of theory, which is no single value, is last."""
+    """Plot final regret by α, one line per policy and σ.
+
+    The theoretical α comes last, because it differs between policies and is not a single value.
+    """
     settings = results.settings(experiment)
     if len(settings) < 2:
         return None
@@ -135,7 +141,7 @@ def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
                 label = policy if len(sigmas) == 1 else f"{policy}, σ={sigma}"
                 (line,) = axes.plot(
                     x, [estimate.value for _, estimate in points], style, marker="o", markersize=3,
-                    color=COLOURS.get(policy), label=label,
+                    color=COLORS.get(policy), label=label,
                 )  # fmt: skip
                 low, high = [estimate.low for _, estimate in points], [estimate.high for _, estimate in points]
                 axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
@@ -147,33 +153,33 @@ def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
 
 
 def bounds(results: Results, folder: Path) -> Path | None:
-    """Plot Theorem 2: regret against n with its bound, and final regret against K with √K."""
+    """Plot Theorem 2: regret by n with its bound, and final regret by K with √K for comparison."""
     names = results.experiments("theory/")
     if not names or results.curve(names[0], "CascadeLSB", str(THEORY)) is None:
         return None
     plt = _pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.0), layout="constrained")
     shades = plt.get_cmap("viridis")(np.linspace(0.1, 0.85, len(names)))
-    for name, colour in zip(names, shades, strict=True):
+    for name, color in zip(names, shades, strict=True):
         curve = results.curve(name, "CascadeLSB", str(THEORY))
         assert curve is not None
-        d, K, sigma = EXPERIMENTS[name].d, cell(name)[1], THEORY.sigma
+        d, K, sigma = EXPERIMENTS[name].d, d_and_K(name)[1], THEORY.sigma
         gamma, alpha = float(np.median(curve.gamma)), theory.optimism(d, K, curve.n, sigma)
         bound = [theory.regret_bound(d, K, int(n), sigma, alpha, gamma) for n in curve.steps]
-        left.plot(curve.steps, curve.regret.mean(axis=0), color=colour, label=f"K={K}")
-        left.plot(curve.steps, bound, color=colour, linestyle="--", linewidth=1)
+        left.plot(curve.steps, curve.regret.mean(axis=0), color=color, label=f"K={K}")
+        left.plot(curve.steps, bound, color=color, linestyle="--", linewidth=1)
         steps = curve.steps
-    left.plot(steps, steps, color="#999999", linestyle=":", label="n: every click lost")
+    left.plot(steps, steps, color="#999999", linestyle=":", label="n (every click lost)")
     left.set(
         xscale="log",
         yscale="log",
         xlabel="step n",
         ylabel="regret",
-        title="R(n), γ=1 (lines), and the bound on R^γ(n) (dashed)",
+        title="R(n) with γ=1 (solid), bound on R^γ(n) (dashed)",
     )
     left.legend(frameon=False, fontsize=8)
-    for setting, colour in ((PRACTICAL, "#0072b2"), (THEORY, "#d55e00"), (Setting("theory", 1.0), "#009e73")):
-        curves = [(cell(name)[1], results.curve(name, "CascadeLSB", str(setting))) for name in names]
+    for setting, color in ((PRACTICAL, "#0072b2"), (THEORY, "#d55e00"), (Setting("theory", 1.0), "#009e73")):
+        curves = [(d_and_K(name)[1], results.curve(name, "CascadeLSB", str(setting))) for name in names]
         finals = [(K, mean(curve.final, curve.split)) for K, curve in curves if curve is not None]
         if finals:
             right.errorbar(
@@ -182,14 +188,14 @@ def bounds(results: Results, folder: Path) -> Path | None:
                 yerr=[[_gap(e.value, e.low) for _, e in finals], [_gap(e.high, e.value) for _, e in finals]],
                 marker="o",
                 markersize=4,
-                color=colour,
+                color=color,
                 label=str(setting).replace("alpha", "α").replace("sigma", "σ"),
             )
             lengths = np.array([K for K, _ in finals])
             root = finals[0][1].value * np.sqrt(lengths / lengths[0])
-            right.plot(lengths, root, color=colour, linestyle=":", linewidth=1)
-    right.set(xscale="log", yscale="log", xlabel="K", ylabel="final regret", title="Growth in K; dotted: √K")
-    right.set_xticks([cell(name)[1] for name in names], [str(cell(name)[1]) for name in names])
+            right.plot(lengths, root, color=color, linestyle=":", linewidth=1)
+    right.set(xscale="log", yscale="log", xlabel="K", ylabel="final regret", title="Growth with K (dotted: √K)")
+    right.set_xticks([d_and_K(name)[1] for name in names], [str(d_and_K(name)[1]) for name in names])
     right.minorticks_off()
     right.legend(frameon=False, fontsize=8)
     for axes in (left, right):
@@ -207,15 +213,18 @@ def heatmaps(
     folder: Path,
     name: str,
 ) -> Path:
-    """Draw matrices side by side. Each panel: (title, values to colour, text of the cells, "log" or "linear")."""
+    """Draw matrices side by side. Each panel is (title, values for the colors, text in the cells, color scale).
+
+    The color scale is "log" or "linear".
+    """
     plt = _pyplot()
     from matplotlib.colors import LogNorm, Normalize
 
     size = (1.2 + 0.95 * len(columns) * len(panels) + 1.6, 1.6 + 0.28 * len(rows))
     figure, grid = plt.subplots(1, len(panels), figsize=size, layout="constrained", sharey=True)
-    for axes, (heading, values, written, colours) in zip(np.atleast_1d(grid), panels, strict=True):
+    for axes, (heading, values, written, colors) in zip(np.atleast_1d(grid), panels, strict=True):
         low, high = float(values.min()), float(values.max())
-        log = colours == "log"
+        log = colors == "log"
         floor = max(low, 1e-3 * high, 1e-9)
         norm = LogNorm(floor, max(high, 2.0 * floor), clip=True) if log else Normalize(low, high)
         axes.imshow(values, norm=norm, cmap="viridis_r" if log else "viridis", aspect="auto")
@@ -233,22 +242,22 @@ def heatmaps(
 
 
 def _curves(results: Results, experiment: str, settings: str) -> list[Curve]:
-    """The curves of all policies at these settings, CascadeLSB first; none unless one of them has settings."""
+    """The curves of all policies at these settings, CascadeLSB first; empty if no policy has settings."""
     all_curves = [results.curve(experiment, policy, settings) for policy in results.policies(experiment)]
     curves = sorted((curve for curve in all_curves if curve is not None), key=lambda curve: order(curve.policy))
     return curves if any(curve.settings for curve in curves) else []
 
 
 def order(policy: str) -> tuple[int, str]:
-    """The sort key of policies everywhere: the paper's policies first, in its order."""
-    known = list(COLOURS)
+    """The sort key of policies in all figures and tables: the paper's policies come first, in its order."""
+    known = list(COLORS)
     return (known.index(policy) if policy in known else len(known), policy)
 
 
 def _line(axes: Any, name: str, steps: Integers, regret: Floats, split: Any) -> tuple[float, str, Any]:
-    """Plot a mean with its band; returns its last value, name and colour."""
+    """Plot a mean with its band; returns the last value, the name and the color."""
     means = [mean(column, split) for column in regret.T]
-    (line,) = axes.plot(steps, [e.value for e in means], color=COLOURS.get(name), label=name, linewidth=1.8)
+    (line,) = axes.plot(steps, [e.value for e in means], color=COLORS.get(name), label=name, linewidth=1.8)
     axes.fill_between(
         steps, [e.low for e in means], [e.high for e in means], color=line.get_color(), alpha=0.2, linewidth=0
     )
@@ -256,16 +265,20 @@ def _line(axes: Any, name: str, steps: Integers, regret: Floats, split: Any) -> 
 
 
 def _label_ends(axes: Any, ends: Iterable[tuple[float, str, Any]]) -> None:
-    """Write names at the ends of the lines, moved up where they would overlap."""
+    """Write names at the ends of the lines, and move a name up if it would overlap with another."""
     height, lowest = axes.get_ylim()[1], 0.0
-    for end, name, colour in sorted(ends, key=lambda entry: entry[0]):
+    for end, name, color in sorted(ends, key=lambda entry: entry[0]):
         at = max(end, lowest)
-        axes.text(1.01, at / height, name, transform=axes.transAxes, va="center", color=colour, fontsize=9)
+        axes.text(1.01, at / height, name, transform=axes.transAxes, va="center", color=color, fontsize=9)
         lowest = at + 0.045 * height
 
 
 def _height(curves: list[Curve]) -> float:
-    """The top of an axis. Policies far worse than the rest (at most half) are cut off, to keep the rest apart."""
+    """The top of an axis.
+
+    Policies that are far worse than the others (at most half of all) are cut off, so that the other curves are
+    easy to distinguish.
+    """
     finals = sorted((float(curve.final.mean()) for curve in curves), reverse=True)
     far = [at for at in range(1, len(finals) // 2 + 1) if at < len(finals) and finals[at - 1] > 2.5 * finals[at]]
     cut = max(far, default=0)
@@ -278,7 +291,7 @@ def _label_cut_curves(axes: Any, curves: list[Curve]) -> None:
     for at, curve in enumerate(cut):
         axes.text(
             0.98, 0.97 - 0.09 * at, f"{curve.policy}: {float(curve.final.mean()):,.0f} ↑", transform=axes.transAxes,
-            ha="right", va="top", fontsize=7, color=COLOURS.get(curve.policy),
+            ha="right", va="top", fontsize=7, color=COLORS.get(curve.policy),
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval; the interval is NaN if there was a single person."""
+    """A value with its interval; the interval is NaN if there was only one person."""
 
     value: float
     low: float
@@ -24,7 +24,7 @@ class Estimate:
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
-        """A value that is known, not estimated."""
+        """A value that is known exactly."""
         return cls(value, value, value)
 
     def __format__(self, spec: str) -> str:
@@ -33,12 +33,12 @@ class Estimate:
         return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
 
-#: No number at all.
+#: A missing value.
 UNKNOWN = Estimate(nan, nan, nan)
 
 
 def mean(values: Any, splits: Any) -> Estimate:
-    """The mean over people (people,); splits (people,) is the split each person was drawn in.
+    """The mean over people (people,); splits (people,) is the split from which each person was drawn.
 
     Each split is an independent draw of halves, weights and people, so the spread of the splits' means reflects all
     three. The interval is a Student interval over these means or, with a single split, over its people.
@@ -48,7 +48,7 @@ def mean(values: Any, splits: Any) -> Estimate:
 
 
 def ratio(above: Any, below: Any, splits: Any) -> Estimate:
-    """mean(above)/mean(below), paired by person (delta method), with the same units as :func:`mean`."""
+    """mean(above)/mean(below), paired by person (delta method). Its interval is computed as in :func:`mean`."""
     above, below = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
     base = float(below.mean())
     if base <= 0.0:
@@ -58,9 +58,9 @@ def ratio(above: Any, below: Any, splits: Any) -> Estimate:
 
 
 def growth(later: Any, earlier: Any, splits: Any, factor: float, *, nothing: float = 0.0) -> Estimate:
-    """The exponent p of growth n^p, if the value goes from earlier to later when n is multiplied by factor.
+    """The exponent p of growth like n^p, if the value changes from earlier to later when n is multiplied by factor.
 
-    A later value of at most ``nothing`` has stopped growing: p = -∞.
+    If the later value is at most ``nothing``, it has stopped growing, and p = -∞.
     """
     if np.mean(later) <= nothing:
         return Estimate.exact(-inf)
@@ -71,19 +71,19 @@ def growth(later: Any, earlier: Any, splits: Any, factor: float, *, nothing: flo
     return Estimate(log(factors.value) / log(factor), low, high)
 
 
-def share(there: Any) -> Estimate:
+def share(flags: Any) -> Estimate:
     """The share of true entries (people,), with its exact interval (Clopper and Pearson 1934)."""
     from scipy.special import betaincinv
 
-    there = np.asarray(there, dtype=bool)
-    n, k, tail = len(there), int(there.sum()), (1.0 - LEVEL) / 2.0
+    flags = np.asarray(flags, dtype=bool)
+    n, k, tail = len(flags), int(flags.sum()), (1.0 - LEVEL) / 2.0
     low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0
     high = float(betaincinv(k + 1, n - k, 1.0 - tail)) if k < n else 1.0
     return Estimate(k / n, low, high)
 
 
 def _units(values: Floats, splits: Any) -> Floats:
-    """The independent units: means of splits, or the values themselves if there is one split."""
+    """The independent units: the means of the splits, or the values themselves if there is only one split."""
     splits = np.asarray(splits)
     names = np.unique(splits)
     return values if len(names) == 1 else np.array([values[splits == name].mean() for name in names])

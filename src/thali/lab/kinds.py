@@ -21,7 +21,7 @@ from thali.tools.types import Floats
 
 Person = DiverseCascade | Cascade
 
-#: Kind → a function that makes such people from the weights they click by, their tastes and their behaviour.
+#: Kind → a function that creates such people from the weights by which they click, their tastes and their behavior.
 PEOPLE: dict[str, Callable[[Catalog, Floats, Behaviour], Person]] = {
     "diverse-cascade": lambda catalog, theta, b: DiverseCascade(catalog, theta),
     "cascade": lambda catalog, theta, b: Cascade.of_topics(catalog, theta),
@@ -34,22 +34,22 @@ PEOPLE: dict[str, Callable[[Catalog, Floats, Behaviour], Person]] = {
     "noisy-cascade": lambda catalog, theta, b: NoisyCascade(catalog, theta, extra=b.extra, skip=b.skip),
 }
 
-#: A description of each kind.
-TOLD = {
-    "diverse-cascade": "the paper's model: attracted by what an item adds, leave at the first click",
-    "cascade": "attracted by each item alone, whatever stands above it; leave at the first click",
-    "linear-submodular": "attracted by what an item adds, examine every position",
-    "dependent-click": "the paper's model, but go on after a click with some probability",
-    "dynamic-bayesian": "leave after a click that satisfies, and get tired: else go on with some probability",
-    "position-based": "examine each position with a probability of its own, whatever they clicked",
-    "noisy-cascade": "pass over some of what attracts them, click some of what does not, and then go on",
+#: A description of each kind, for readers.
+DESCRIPTIONS = {
+    "diverse-cascade": "the paper's model: attracted by what an item adds to the list; leave at the first click",
+    "cascade": "attracted by each item alone, regardless of the items above it; leave at the first click",
+    "linear-submodular": "attracted by what an item adds to the list; examine every position",
+    "dependent-click": "like the paper's model, but continue after a click with some probability",
+    "dynamic-bayesian": "leave after a click that satisfies them; otherwise continue with some probability",
+    "position-based": "examine each position with its own probability, regardless of clicks",
+    "noisy-cascade": "skip some attractive items; click some unattractive ones by accident, and then continue",
 }
 
 
 def drifting(kind: str, before: Person, after: Person, steps: int) -> ClickModel:
     """People whose tastes change within this many steps.
 
-    kind: "abrupt" at half time, "gradual" over the middle half, or "back-and-forth" every quarter.
+    kind: "abrupt" (halfway through), "gradual" (over the middle half) or "back-and-forth" (every quarter of the run).
     """
     if kind == "abrupt":
         return Drift.abrupt(before, after, when=max(1, steps // 2))

@@ -1,4 +1,4 @@
-"""The ledger: every claim of the paper at every setting, with its measurements and a computed verdict."""
+"""The ledger: every claim of the paper at every setting of α, with its measurements and a computed verdict."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from math import isnan
 
 from thali.lab.claims import CLAIMS, Claim
 from thali.lab.evidence import Check, Verdict
-from thali.lab.results import Results
+from thali.lab.results import Results, scale_label
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim at one setting with its verdict: all checks must hold, and one failed check refutes it."""
+    """A claim at one setting, with its checks and verdict. All checks must hold; one that fails refutes the claim."""
 
     claim: Claim
     suite: str
@@ -20,11 +20,11 @@ class Finding:
     scale: str
     checks: tuple[Check, ...]
     holds_at: tuple[str, ...] | None = None
-    """The α of the sweep on this data set at which the claim holds; None if there was no sweep."""
+    """The α at which the claim holds in the sweep on this data set; None if there was no sweep."""
 
     @property
     def swept(self) -> str:
-        """``holds_at`` as text."""
+        """``holds_at`` as text for readers."""
         return "" if self.holds_at is None else ", ".join(self.holds_at) or "none"
 
     @property
@@ -37,17 +37,17 @@ class Finding:
 
     @property
     def tightest(self) -> Check:
-        """The deciding check: among the checks that share the verdict, the one with the smallest margin."""
+        """The deciding check: among the checks with this verdict, the one with the smallest margin."""
         return min((c for c in self.checks if c.verdict == self.verdict), key=lambda check: check.margin)
 
     @property
     def measured(self) -> str:
-        """The deciding number as text, and how many of the checks share the verdict."""
+        """The deciding number as text, and how many of the checks have the same verdict."""
         check = self.tightest
-        alike = sum(c.verdict == self.verdict for c in self.checks)
-        counted = f" ({alike} of {len(self.checks)})" if len(self.checks) > 1 else ""
-        text = check.where if isnan(check.estimate.value) else f"{check.where}: {check.estimate:{self.claim.unit}}"
-        return text + counted
+        same = sum(c.verdict == self.verdict for c in self.checks)
+        count = f" (same verdict in {same} of {len(self.checks)} checks)" if len(self.checks) > 1 else ""
+        text = check.label if isnan(check.estimate.value) else f"{check.label}: {check.estimate:{self.claim.unit}}"
+        return text + count
 
 
 def ledger(results: Results) -> list[Finding]:
@@ -57,7 +57,7 @@ def ledger(results: Results) -> list[Finding]:
         for suite in claim.suites:
             prefix = f"{suite}/" if "/" not in suite else suite
             names = results.experiments(prefix)
-            scale = ", ".join(sorted({results.scales[name] for name in names}))
+            scale = "; ".join(sorted({scale_label(results.scales[name]) for name in names}))
             swept = _swept(claim, suite, results)
             for setting in claim.settings:
                 settings = "" if setting is None else str(setting)
@@ -68,7 +68,7 @@ def ledger(results: Results) -> list[Finding]:
 
 
 def _swept(claim: Claim, suite: str, results: Results) -> tuple[str, ...] | None:
-    """The α of the sweep on this data set (one cell of it) at which the claim holds."""
+    """The α at which the claim holds in the sweep on this data set, which covers one of its experiments."""
     names = results.experiments(f"optimism/{suite}-d")
     if not names or claim.settings == (None,):
         return None

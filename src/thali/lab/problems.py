@@ -1,4 +1,4 @@
-"""Problems to learn on: the paper's synthetic problem, and generated ones of any size."""
+"""Problems for learners: the paper's synthetic problem, and generated problems of any size."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from thali.tools.types import Floats, Integers
 
 @dataclass(frozen=True)
 class Problem:
-    """The learner's catalog, people who click, and the length of their lists.
+    """The learner's catalog, the people who click, and the length K of their lists.
 
-    people: their names, if any. told: text with everything else that determines how they click; part of file names.
+    people: their names, if they have any.
+    description: text with everything else that determines how they click. The file names of stored rows depend on it.
     """
 
     name: str
@@ -23,11 +24,11 @@ class Problem:
     model: ClickModel
     K: int
     people: tuple[str, ...] | None = None
-    told: str = ""
+    description: str = ""
 
     @property
     def theta(self) -> Floats:
-        """The people's preferences θ* (users, d); the final ones if they change."""
+        """The people's preferences θ* (users, d); if they change, the final ones."""
         assert self.model.theta is not None
         return self.model.theta
 
@@ -38,7 +39,7 @@ class Problem:
 
     @property
     def weights(self) -> Catalog:
-        """The catalog with the weights that people click by."""
+        """The catalog with the weights by which people click."""
         assert self.model.catalog is not None
         return self.model.catalog
 
@@ -47,7 +48,7 @@ def synthetic(users: int = 1) -> Problem:
     """The paper's Synthetic Experiment: L=53, d=3, K=2, θ*=(0.6, 0.4, 0); the best list is (0, 2).
 
     Items 0 and 1 cover half of topic 0, item 2 half of topic 1, and fifty items all of topic 2, which nobody wants.
-    users: the number of people; all have the same preferences, each has their own luck.
+    users: the number of people. All have the same preferences; each has their own random numbers.
     """
     weights = np.zeros((53, 3))
     weights[:2, 0] = 0.5
@@ -58,13 +59,13 @@ def synthetic(users: int = 1) -> Problem:
 
 
 def single_items(K: int, users: int, d: int = 16) -> Problem:
-    """The problem of the cascading bandits' paper: K items that attract with probability 0.1 among others with 0.02.
+    """K items that attract with probability 0.1, and others that attract with probability 0.02.
 
-    As in Kveton et al. 2015, with smaller probabilities. Each item is its own topic, so there is nothing to diversify
-    and nothing to generalise.
+    This is the problem of the paper on cascading bandits (Kveton et al. 2015), with smaller probabilities. Each item is
+    its own topic, so there is nothing to diversify and nothing to generalize.
     """
     catalog = Catalog(np.eye(d))
-    theta = np.where(np.arange(d) % (d // K) == 0, 0.1, 0.02)  # spread out, not the first items
+    theta = np.where(np.arange(d) % (d // K) == 0, 0.1, 0.02)  # spread out, so that they are not simply the first items
     return Problem("single items", catalog, DiverseCascade(catalog, np.tile(theta, (users, 1))), K)
 
 

@@ -1,4 +1,4 @@
-"""Build figures, a ledger and one HTML page with everything from stored rows."""
+"""Build the figures, the ledger, and one HTML page that contains both, from stored rows."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 from thali import __version__
 from thali.lab import figures
 from thali.lab.claims import CLAIMS
-from thali.lab.evidence import reached
+from thali.lab.evidence import Verdict, reached
 from thali.lab.intervals import Estimate, mean
 from thali.lab.ledger import Finding, ledger
-from thali.lab.results import DIVERSITY, Results, cell
+from thali.lab.results import DIVERSITY, Results, d_and_K, scale_label
 from thali.lab.robustness import Matrix
 from thali.lab.settings import PRACTICAL, SUITES, THEORY
 from thali.lab.sources import SOURCES
 
-LABELS = {PRACTICAL: f"practical α = {PRACTICAL.alpha:g}", THEORY: "α of theory"}
+LABELS = {PRACTICAL: f"practical α = {PRACTICAL.alpha:g}", THEORY: "theoretical α"}
 #: Table 1 of the paper.
 TABLE_1 = {1: 1.0000, 2: 0.9926, 3: 0.9997, 4: 0.9986}
 MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?"}
@@ -29,7 +29,7 @@ MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?"}
 
 @dataclass(frozen=True)
 class Report:
-    """The report that was built, and its files."""
+    """The HTML page, the findings and the figures that were built."""
 
     page: Path
     findings: list[Finding]
@@ -37,7 +37,10 @@ class Report:
 
 
 def build(folder: Path) -> Report:
-    """Build figures (SVG and PNG), ledger.md and report.html from the rows in folder. Cost: seconds per figure."""
+    """Build the figures (SVG and PNG), ledger.md and report.html from the rows in a folder.
+
+    Cost: seconds per figure.
+    """
     results = Results(folder)
     findings = ledger(results)
     pictures: dict[str, list[tuple[str, Path]]] = {}
@@ -73,14 +76,14 @@ def label(settings: str) -> str:
     for setting, text in LABELS.items():
         if settings == str(setting):
             return text
-    text = settings.replace("alpha=theory", "α of theory").replace("alpha=", "α = ")
+    text = settings.replace("alpha=theory", "theoretical α").replace("alpha=", "α = ")
     return text.replace(" sigma=", ", σ = ")
 
 
 def data_label(suite: str) -> str:
-    """The title of a suite of experiments."""
+    """The name of the data set of a suite, or the suite's own name if it has none."""
     if suite.startswith("optimism/"):
-        return f"{data_label(suite.removeprefix('optimism/').removesuffix('-d'))}, sweep"
+        return f"{data_label(suite.removeprefix('optimism/').removesuffix('-d'))}, sweep of α"
     name = suite.partition("/")[0]
     return SOURCES[name].title if name in SOURCES else suite
 
@@ -88,13 +91,14 @@ def data_label(suite: str) -> str:
 def markdown(findings: list[Finding]) -> str:
     """The ledger as a Markdown table."""
     lines = [
-        "| | § | the paper says | it holds if | on | at | scale | measured [95% interval] | verdict | holds at α |",
+        "| claim | § | the paper says | it holds if | experiments | α | scale | measured [95% interval] | verdict | "
+        "holds in the sweep at α |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for f in findings:
-        measured = f.measured.replace("|", "\\|")
+        condition, measured = (text.replace("|", "\\|") for text in (f.claim.holds_if, f.measured))
         lines.append(
-            f"| {f.claim.number} | {f.claim.section} | {f.claim.says} | {f.claim.reads.replace('|', chr(92) + '|')} | "
+            f"| {f.claim.number} | {f.claim.section} | {f.claim.statement} | {condition} | "
             f"{data_label(f.suite)} | {label(f.settings)} | {f.scale} | {measured} | {MARKS[f.verdict]} {f.verdict} | "
             f"{f.swept} |"
         )
@@ -102,7 +106,7 @@ def markdown(findings: list[Finding]) -> str:
 
 
 def regrets(results: Results, suite: str) -> list[tuple[str, str, str, Estimate, Estimate, dict[str, Estimate]]]:
-    """For every cell, setting and policy: final regret, clicks per step, and diversity over the last tenth."""
+    """For every experiment, setting and policy: final regret, clicks per step, and diversity over the last tenth."""
     rows = []
     for (name, policy, settings), curve in results.curves.items():
         if name.partition("/")[0] != suite:
@@ -118,7 +122,7 @@ def regrets(results: Results, suite: str) -> list[tuple[str, str, str, Estimate,
                 {key: mean(values[:, -late:].mean(axis=1), curve.split) for key, values in curve.diversity.items()},
             )
         )
-    return sorted(rows, key=lambda row: (cell(row[0]), row[1] or "~", figures.order(row[2])))
+    return sorted(rows, key=lambda row: (d_and_K(row[0]), row[1] or "~", figures.order(row[2])))
 
 
 def table_1(results: Results) -> list[tuple[int, float, Estimate, float, float]]:
@@ -127,7 +131,7 @@ def table_1(results: Results) -> list[tuple[int, float, Estimate, float, float]]
     for name in results.experiments("approximation/"):
         curve = results.curve(name, "Greedy", "")
         if curve is not None:
-            K, shares = cell(name)[1], reached(curve)
+            K, shares = d_and_K(name)[1], reached(curve)
             exact = float(np.mean(shares >= 1.0 - 1e-12))
             rows.append((K, TABLE_1[K], mean(shares, curve.split), exact, float(shares.min())))
     return rows
@@ -175,51 +179,56 @@ def _page(results: Results, findings: list[Finding], pictures: dict[str, list[tu
     links = " ".join(f'<a href="#{suite}">{escape(suite)}</a>' for suite in suites)
     versions = ", ".join(sorted(results.rows["version"].unique().to_list()))
     seeds = ", ".join(map(str, sorted(results.rows["seed"].unique().to_list())))
-    unmeasured = f"<p>Not measured here, for want of rows: {', '.join(missing)}.</p>" if missing else ""
+    unmeasured = f"<p>Not measured, because there are no rows: {', '.join(missing)}.</p>" if missing else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>thali: the paper, reproduced</title><style>{_STYLE}</style></head><body><main>
 <h1>The paper, reproduced</h1>
 <p class="lead">Every table and figure of <em>Online Diverse Learning to Rank from Partial-Click Feedback</em>, and
 every sentence of it that can be true or false, measured by thali {escape(versions)} (seed {escape(seeds)}).
-Each verdict is computed from the rows beside this page; intervals are 95%, over people and random splits.</p>
+Each verdict is computed from the rows in this page's folder. All intervals are 95% intervals over people and random
+splits.</p>
 <div class="tally"><div class="holds"><b>{tally["holds"]}</b>hold</div>
 <div class="fails"><b>{tally["does not hold"]}</b>do not hold</div>
 <div class="open"><b>{tally["not decided"]}</b>not decided at this scale</div></div>
 <nav><a href="#ledger">ledger</a> {links}</nav>
 {sections}
 <section id="ledger"><h2>Ledger of claims</h2>
-<p>A claim about several cells holds if it holds in all of them, and does not if it fails in one by its whole
-interval. Each interval is a 95% one by itself, not jointly with the others of a claim, and over people and splits of
-the users selected, not over other users. The number shown is that of the cell nearest to another verdict; in
-brackets, in how many cells the verdict is the same. The practical α was chosen for CascadeLSB and is given to all
-linear policies; the last column lists at which α of a sweep over one cell the claim holds.</p>
+<p>A finding is one claim, checked in some experiments at one α. An experiment is one combination of data, d and K. A
+finding holds if every check holds, which means that the whole interval satisfies the condition. It does not hold if
+one check fails with its whole interval. Otherwise it is not decided. The number shown is that of the check nearest to
+another verdict, followed by how many checks have the same verdict. Each interval is a 95% interval on its own, not
+jointly with the other intervals of a claim. It covers people and splits of the selected users, not other users. The
+practical α was chosen for CascadeLSB and is used for all linear policies. The last column lists the α at which the
+claim holds in a sweep of α in one experiment. If regret grows like n^p, p is its exponent; -inf means that regret has
+stopped growing.</p>
 {_ledger(findings)}{unmeasured}</section>
-<section><h2>How this page was made</h2><p><code>thali reproduce</code> writes the rows and
-<code>thali report {escape(results.folder.name)}/</code> makes the figures and this page from them, with thali
-{__version__}. Bands and bars are 95% Student intervals over random splits of the users (over people, where there
-is one split). Regret is the expected loss of clicks against the greedy list under the true model, which is not always
-the best one: regret can be below 0.</p></section>
+<section><h2>How this page was made</h2><p><code>thali reproduce</code> wrote the rows, and
+<code>thali report {escape(results.folder.name)}/</code> created the figures and this page from them, with thali
+{__version__}. Bands and error bars are 95% Student intervals over random splits of the users, or over people if there
+is only one split. Regret is the expected loss of clicks compared with the greedy list under the true model. That list
+is not always the best one, so regret can be negative.</p></section>
 </main></body></html>
 """
 
 
 def _section(results: Results, suite: str, pictures: list[tuple[str, Path]], findings: list[Finding]) -> str:
-    scales = ", ".join(sorted({results.scales[name] for name in results.experiments(f"{suite}/")}))
-    mine = [f for f in findings if f.suite.partition("/")[0] == suite]
-    tally = Counter(f.verdict for f in mine)
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(tally.items()))
+    scales = "; ".join(sorted({scale_label(results.scales[name]) for name in results.experiments(f"{suite}/")}))
+    own = [f for f in findings if f.suite.partition("/")[0] == suite]
+    tally = Counter(f.verdict for f in own)
+    plural: dict[Verdict, str] = {"holds": "hold", "does not hold": "do not hold", "not decided": "not decided"}
+    verdicts = ", ".join(f"{tally[verdict]} {words}" for verdict, words in plural.items() if tally[verdict])
     body = "".join(f"<p>{escape(m.paragraph())}</p>" for m in Matrix.every(results)) if suite == "robustness" else ""
     body += _tabs(suite, pictures)
     body += _approximation(results) if suite == "approximation" else _numbers(results, suite)
     claims = (
-        f"<details><summary>{len(mine)} findings: {escape(verdicts)}</summary>{_ledger(mine)}</details>" if mine else ""
+        f"<details><summary>{len(own)} findings: {escape(verdicts)}</summary>{_ledger(own)}</details>" if own else ""
     )
     return f'<section id="{suite}"><h2>{escape(SUITES[suite])}</h2><p>{escape(scales)}.</p>{body}{claims}</section>'
 
 
 def _tabs(suite: str, pictures: list[tuple[str, Path]]) -> str:
-    """Figures behind tabs, without JavaScript."""
+    """Figures in tabs, without JavaScript."""
     if not pictures:
         return ""
     rules, tabs, shown = [], [], []
@@ -243,8 +252,8 @@ def _approximation(results: Results) -> str:
         for K, paper, ours, exact, least in table_1(results)
     )
     return (
-        "<div class='scroll'><table><tr><th>K</th><th>the paper</th><th>measured, mean over people</th>"
-        f"<th>people with the very optimum</th><th>least</th></tr>{rows}</table></div>"
+        "<div class='scroll'><table><tr><th>K</th><th>paper, mean ratio</th><th>measured, mean ratio</th>"
+        f"<th>greedy list is optimal for</th><th>lowest ratio</th></tr>{rows}</table></div>"
     )
 
 
@@ -258,22 +267,22 @@ def _numbers(results: Results, suite: str) -> str:
     )
     heads = "".join(f"<th>{escape(title)}</th>" for title in DIVERSITY.values())
     return (
-        "<details><summary>in numbers</summary><div class='scroll'><table><tr><th>cell</th><th>at</th><th>policy</th>"
-        f"<th>final regret</th><th>clicks a step</th>{heads}</tr>{rows}</table></div></details>"
+        "<details><summary>numbers</summary><div class='scroll'><table><tr><th>experiment</th><th>α</th><th>policy</th>"
+        f"<th>final regret</th><th>clicks per step</th>{heads}</tr>{rows}</table></div></details>"
     )
 
 
 def _ledger(findings: list[Finding]) -> str:
     kind = {"holds": "holds", "does not hold": "fails", "not decided": "open"}
     rows = "".join(
-        f"<tr><td>{f.claim.number}</td><td>{escape(f.claim.says)}<small>§ {escape(f.claim.section)}; holds if: "
-        f"{escape(f.claim.reads)}</small></td><td>{escape(data_label(f.suite))}<small>{escape(label(f.settings))}"
+        f"<tr><td>{f.claim.number}</td><td>{escape(f.claim.statement)}<small>§ {escape(f.claim.section)}; it holds if: "
+        f"{escape(f.claim.holds_if)}</small></td><td>{escape(data_label(f.suite))}<small>{escape(label(f.settings))}"
         f"</small><small>{escape(f.scale)}</small></td><td>{escape(f.measured)}</td>"
         f'<td class="chip {kind[f.verdict]}">{MARKS[f.verdict]} {f.verdict}</td>'
         f"<td>{escape(f.swept)}</td></tr>"
         for f in findings
     )
     return (
-        "<div class='scroll'><table><tr><th></th><th>the paper says</th><th>on</th><th>measured [95% interval]</th>"
-        f"<th>verdict</th><th>holds at α</th></tr>{rows}</table></div>"
+        "<div class='scroll'><table><tr><th>claim</th><th>the paper says</th><th>experiments</th>"
+        f"<th>measured [95% interval]</th><th>verdict</th><th>holds in the sweep at α</th></tr>{rows}</table></div>"
     )

@@ -38,11 +38,11 @@ class Curve:
     steps: Integers
     """(points,)."""
     people: tuple[tuple[int, str], ...]
-    """Split and name of each person."""
+    """The split and the name of each person."""
     regret: Floats
     clicks: Floats
     best: Floats
-    """(people,): f of the list that regret is measured against."""
+    """(people,): the click probability f of the list that regret is measured against."""
     gamma: Floats
     """(people,): γ of Theorem 1."""
     lists: Any
@@ -51,7 +51,7 @@ class Curve:
 
     @cached_property
     def split(self) -> Integers:
-        """(people,)."""
+        """The split of each person (people,)."""
         return np.array([split for split, _ in self.people])
 
     @property
@@ -64,8 +64,8 @@ class Curve:
         """Regret at the end (people,)."""
         return np.asarray(self.regret[:, -1])
 
-    def of(self, people: set[tuple[int, str]]) -> Curve:
-        """The curve restricted to these people."""
+    def restricted_to(self, people: set[tuple[int, str]]) -> Curve:
+        """The curve of these people only."""
         if len(people) == len(self.people):
             return self
         keep = [at for at, person in enumerate(self.people) if person in people]
@@ -82,9 +82,9 @@ class Curve:
 class Results:
     """All curves in a folder of results.
 
-    If an experiment was run at several scales, its own (the paper's) is used if present, else the largest.
+    If an experiment was run at several scales, its own scale (the paper's) is used if present, otherwise the largest.
 
-    only: use only these experiments, at the given scale and with this seed.
+    only: use only these experiments, at the scale they have here and with this seed.
     """
 
     def __init__(self, folder: Path, only: Sequence[Experiment] | None = None, *, seed: int | None = None) -> None:
@@ -107,7 +107,7 @@ class Results:
 
     @cached_property
     def scales(self) -> dict[str, str]:
-        """The scale that each experiment was run at."""
+        """The scale at which each experiment was run."""
         return dict(self.rows.select("experiment", "scale").unique().iter_rows())
 
     @cached_property
@@ -118,38 +118,46 @@ class Results:
     def experiments(self, prefix: str) -> list[str]:
         """The experiments whose names begin with prefix, sorted by d, K and number of steps."""
         names = [name for name in self.scales if name.startswith(prefix)]
-        return sorted(names, key=lambda name: (cell(name), EXPERIMENTS[name].steps if name in EXPERIMENTS else 0, name))
+        return sorted(
+            names, key=lambda name: (d_and_K(name), EXPERIMENTS[name].steps if name in EXPERIMENTS else 0, name)
+        )
 
     def curve(self, experiment: str, policy: str, settings: str) -> Curve | None:
-        """The curve at these settings; a policy without settings has one curve for all."""
+        """The curve at these settings; a policy without settings has the same curve for all settings."""
         return self.curves.get((experiment, policy, settings)) or self.curves.get((experiment, policy, ""))
 
     def paired(self, experiment: str, policies: Sequence[str], settings: str) -> list[Curve]:
-        """The curves of these policies, on the people they have in common; none if one of them is missing."""
+        """The curves of these policies on the people they have in common; empty if a curve is missing."""
         curves = [self.curve(experiment, policy, settings) for policy in policies]
         known = [curve for curve in curves if curve is not None]
         return self.common(known) if len(known) == len(policies) else []
 
     @staticmethod
     def common(curves: Sequence[Curve]) -> list[Curve]:
-        """The same curves on the people they have in common, in the same order; none if they share nobody."""
+        """The same curves on the people they have in common, in the same order; empty if there are none."""
         shared = set.intersection(*(set(curve.people) for curve in curves))
-        return [curve.of(shared) for curve in curves] if shared else []
+        return [curve.restricted_to(shared) for curve in curves] if shared else []
 
     def settings(self, experiment: str) -> list[str]:
-        """The settings that an experiment was run at: numbers first, ascending, then theory."""
+        """The settings at which an experiment was run: numbers in ascending order, then theory."""
         used = {settings for name, _, settings in self.curves if name == experiment and settings}
         return sorted(used, key=lambda text: [float(part) if _number(part) else np.inf for part in _values(text)])
 
     def policies(self, experiment: str) -> list[str]:
-        """The policies that an experiment was run with."""
+        """The policies with which an experiment was run."""
         return list(dict.fromkeys(policy for name, policy, _ in self.curves if name == experiment))
 
 
-def cell(name: str) -> tuple[int, int]:
-    """The d and K in an experiment's name; 0 if missing."""
+def d_and_K(name: str) -> tuple[int, int]:
+    """The d and K in an experiment's name; 0 for one that is missing."""
     d, K = re.search(r"d(\d+)", name), re.search(r"K(\d+)", name)
     return int(d[1]) if d else 0, int(K[1]) if K else 0
+
+
+def scale_label(scale: str) -> str:
+    """A stored scale as text for readers: "20 people in 1 split, 20000 steps"."""
+    text = scale.replace(" x ", ", ")
+    return re.sub(r"\b1 (split|step)s\b", r"1 \1", text)
 
 
 def _values(settings: str) -> list[str]:
@@ -161,7 +169,7 @@ def _number(text: str) -> bool:
 
 
 def _largest(rows: pl.DataFrame) -> pl.DataFrame:
-    """Choose one scale, version and seed per experiment: prefer its own scale, then the newest, then the largest."""
+    """Choose one scale, version and seed per experiment: its own scale first, then the newest, then the largest."""
     import polars as pl
 
     own = pl.DataFrame(
@@ -189,8 +197,8 @@ def _curve(rows: pl.DataFrame) -> Curve:
     people, K = first.height, len(ordered["list"][0])
     if ordered.height != people * points or ordered.select("split", "user", "step").is_duplicated().any():
         raise ValueError(
-            f"results must hold {first['experiment'][0]} at a scale once, but {first['policy'][0]} "
-            f"{first['settings'][0]} is there from other data too: keep them in different folders"
+            f"results contain {first['experiment'][0]} with {first['policy'][0]} {first['settings'][0]} from different "
+            "data at the same scale; store the results of different data in different folders"
         )
 
     def matrix(column: str) -> Any:

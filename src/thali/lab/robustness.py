@@ -1,4 +1,4 @@
-"""Every policy against every kind of person: a matrix of losses and diversity, and which policy is safest."""
+"""Every policy with every kind of person: a matrix of regret and diversity, and which policy is safest."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ import numpy as np
 from thali.datasets.estimation import Behaviour
 from thali.lab.figures import heatmaps
 from thali.lab.intervals import Estimate, mean
-from thali.lab.kinds import TOLD
-from thali.lab.results import Curve, Results
+from thali.lab.kinds import DESCRIPTIONS
+from thali.lab.results import Curve, Results, scale_label
 from thali.lab.settings import KINDS, NOISE, PRACTICAL
 from thali.lab.sources import SOURCES
 from thali.tools.types import Floats, Integers
 
-#: The diversity measure to show: it depends only on sets of topics, not on what a model rewards.
+#: The measure of diversity to show. It depends only on sets of topics, not on what a model rewards.
 SHOWN = "intra_list_distance"
-#: Left out of the comparison, because it knows the true preferences.
+#: The policy that is left out of the comparison, because it knows the true preferences.
 CEILING = "Oracle"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A policy on people of one kind."""
+    """One policy with people of one kind."""
 
     regret: Estimate
     """Final regret."""
     lost: Estimate
-    """Final regret over n·f of the best list: the share of its click probability that is lost."""
+    """Final regret divided by n·f of the best list: the share of that list's click probability that is lost."""
     diversity: Estimate
-    """Intra-list distance over the last tenth."""
+    """Intra-list distance over the last tenth of the run."""
     by_person: Floats
     """(people,): ``lost`` for each person."""
     split: Integers
@@ -56,26 +56,27 @@ class Matrix:
     cells: dict[tuple[str, str], Cell]
 
     @classmethod
-    def of(cls, results: Results, source: str, policies: Collection[str] | None = None, cell: str = "") -> Matrix:
-        """Build from the rows on one data set. Policies with the smallest worst-case loss come first, ties by name.
+    def of(cls, results: Results, source: str, policies: Collection[str] | None = None, suffix: str = "") -> Matrix:
+        """Build the matrix from the rows on one data set. Policies are sorted by their worst-case loss, then by name.
 
-        policies: those to compare; by default all with rows for every kind of person, on the same people. cell: the
-        part of the experiments' names with d and K, if these are not the usual ones.
+        policies: those to compare; by default all that have rows for every kind of person, on the same people.
+        suffix: the part of the experiments' names that states d and K, if these are not the usual ones.
         """
-        matrix = cls._of(results, source, policies, cell)
+        matrix = cls._of(results, source, policies, suffix)
         if matrix is None:
             raise ValueError(
-                f"results must hold rows of robustness/{source}{cell}-... at {PRACTICAL}, of a policy for every kind "
-                "of person there is, all on the same people for as many steps; they do not"
+                f"results contain no matrix of robustness/{source}{suffix} at {PRACTICAL}; at least one policy needs "
+                "rows for every kind of person, all with the same people and number of steps: run 'thali robustness "
+                f"{source}'"
             )
         return matrix
 
     @classmethod
-    def _of(cls, results: Results, source: str, policies: Collection[str] | None, cell: str) -> Matrix | None:
-        """Like :meth:`of`, but None if the rows make no matrix: too few policies or kinds, or none at this α."""
+    def _of(cls, results: Results, source: str, policies: Collection[str] | None, suffix: str) -> Matrix | None:
+        """Like :meth:`of`, but returns None if rows are missing: of policies, of kinds, or at this α."""
         curves = {}
         for kind in KINDS:
-            name = f"robustness/{source}{cell}-{kind}"
+            name = f"robustness/{source}{suffix}-{kind}"
             for policy in results.policies(name):
                 curve = results.curve(name, policy, str(PRACTICAL))
                 if curve is not None and (policies is None or policy in policies):
@@ -87,7 +88,7 @@ class Matrix:
             return None
         cells = {key: _cell(curve) for key, curve in curves.items() if key[0] in complete}
         order = sorted(complete, key=lambda policy: (max(cells[policy, kind].lost.value for kind in kinds), policy))
-        scale = results.scales[f"robustness/{source}{cell}-{kinds[0]}"]
+        scale = results.scales[f"robustness/{source}{suffix}-{kinds[0]}"]
         return cls(source, scale, kinds, tuple(order), cells)
 
     @classmethod
@@ -101,11 +102,11 @@ class Matrix:
         return sorted(filter(None, matrices), key=lambda matrix: (matrix.source, matrix.scale))
 
     def worst(self, policy: str) -> tuple[str, Cell]:
-        """The kind of person on which a policy loses the largest share, and that cell."""
+        """The kind of person with which a policy loses the largest share, and that cell of the matrix."""
         return max(((kind, self.cells[policy, kind]) for kind in self.kinds), key=lambda entry: entry[1].lost.value)
 
     def best_on(self, kind: str) -> list[str]:
-        """The compared policies that lose least on a kind of person; several if they are tied."""
+        """The compared policies that lose the least with a kind of person; several if they are tied."""
         least = min(self.cells[policy, kind].lost.value for policy in self.compared)
         return [policy for policy in self.compared if self.cells[policy, kind].lost.value == least]
 
@@ -115,58 +116,67 @@ class Matrix:
         return [policy for policy in self.policies if policy != CEILING]
 
     def paragraph(self) -> str:
-        """A paragraph on which policy is safest, computed from the numbers alone."""
+        """A paragraph that says which policy is safest, computed from the numbers alone."""
         lines = []
         if len(self.compared) > 1:
             lines += self._safest()
         elif self.compared:
             (only,) = self.compared
             kind, cell = self.worst(only)
-            lines.append(f"{only} loses at most {_loss(cell)} of the best list's chance of a click ({kind} people).")
+            lines.append(f"{only} loses at most {_loss(cell)} of the best list's click probability ({kind} people).")
         if CEILING in self.policies:
             kind, cell = self.worst(CEILING)
             lines.append(
-                f"Knowing every person's taste, but neither their weights nor their kind, loses {_loss(cell)} at "
-                f"most ({kind})."
+                f"{CEILING}, which knows every person's taste but neither their weights nor their kind, loses at most "
+                f"{_loss(cell)} ({kind} people)."
             )
         return " ".join(lines)
 
     def _safest(self) -> list[str]:
-        """The sentences on which policy is safest, if there are several."""
+        """The sentences that say which policy is safest, if there are several policies."""
         safest, *others = self.compared
         kind, cell = self.worst(safest)
         tied = [other for other in others if self.worst(other)[1].lost.value == cell.lost.value]
-        alike = f" ({_listed(tied)} as much)" if tied else ""
+        shared = f" (tied with {_listed(tied)})" if tied else ""
         lines = [
-            f"{safest} is the safest of the {len(self.compared)} policies compared{alike}: whatever the kind of "
-            f"person, it loses at most {_loss(cell)} of the best list's chance of a click, on {kind} people."
+            f"{safest} is the safest of the {len(self.compared)} policies compared{shared}. Its worst case is {kind} "
+            f"people, with whom it loses {_loss(cell)} of the best list's click probability."
         ]
         best = {k: self.best_on(k) for k in self.kinds}
         wins = [k for k, winners in best.items() if safest in winners]
-        lines.append(f"None of them loses less on {_listed(wins)}." if wins else "It is not the best on any one kind.")
+        lines.append(
+            f"No policy loses less with {_listed(wins)} people."
+            if wins
+            else "It is not the best policy for any kind of person."
+        )
         elsewhere = [
-            f"{winners[0]} on {k} ({self.cells[winners[0], k].lost.value:.1%} against "
+            f"{winners[0]} with {k} people ({self.cells[winners[0], k].lost.value:.1%} instead of "
             f"{self.cells[safest, k].lost.value:.1%})"
             for k, winners in best.items()
             if k not in wins
         ]
         if elsewhere:
-            lines.append(f"Better elsewhere: {_listed(elsewhere)}.")
+            lines.append(f"Other policies lose less with the other kinds: {_listed(elsewhere)}.")
         apart = [other for other in others if other not in tied]
         if apart:
             rival, other = self.worst(apart[0])
             gap = mean(other.by_person - cell.by_person, cell.split)
-            chance = "which is more than chance" if gap.low > 0.0 else "which may be chance"
+            significance = "is statistically significant" if gap.low > 0.0 else "may be due to chance"
             lines.append(
-                f"Next is {apart[0]}, which loses {_loss(other)} in its worst case ({rival}): {100 * gap.value:.1f} "
-                f"percentage points [{100 * gap.low:.1f}, {100 * gap.high:.1f}] more, {chance}."
+                f"The next safest is {apart[0]}, which loses {_loss(other)} in its worst case ({rival} people). The "
+                f"difference of {100 * gap.value:.1f} percentage points [{100 * gap.low:.1f}, {100 * gap.high:.1f}] "
+                f"{significance}."
             )
-            lines.append(f"The largest loss is that of {apart[-1]}: {self.worst(apart[-1])[1].lost.value:.0%}.")
+            lines.append(f"{apart[-1]} has the largest loss, {self.worst(apart[-1])[1].lost.value:.0%}.")
         return lines
 
     def markdown(self) -> str:
-        """Both matrices as tables, and the paragraph."""
-        heads = "| policy | " + " | ".join(self.kinds) + " | worst |\n"
+        """The paragraph and both tables."""
+        return f"{self.paragraph()}\n\n{self.tables()}"
+
+    def tables(self) -> str:
+        """Regret and diversity as two Markdown tables."""
+        heads = "| policy | " + " | ".join(self.kinds) + " | worst case |\n"
         rule = "| --- |" + " ---: |" * (len(self.kinds) + 1) + "\n"
         regret, diverse = [], []
         for policy in self.policies:
@@ -178,12 +188,12 @@ class Matrix:
             )
             diverse.append(f"| {policy} | " + " | ".join(f"{c.diversity.value:.3f}" for c in cells) + " |")
         return (
-            f"{self.paragraph()}\n\n"
-            f"Final regret [95% interval] against each kind's own best greedy list, {self.scale}. Worst: the largest "
-            "share of the best list's chance of a click that is lost on any kind; policies are in this order.\n\n"
+            f"Final regret [95% interval], compared with the greedy list under each kind's own click model "
+            f"({scale_label(self.scale)}). The last column is the largest share of the best list's click probability "
+            "that a policy loses with any kind of person. The policies are sorted by this share.\n\n"
             f"{heads}{rule}" + "\n".join(regret) + "\n\n"
-            "Diversity of the lists, intra-list distance over the last tenth:\n\n"
-            f"{heads.replace(' worst |', '')}{rule.replace(' ---: |', '', 1)}" + "\n".join(diverse) + "\n"
+            "Diversity of the lists: intra-list distance over the last tenth of the run.\n\n"
+            f"{heads.replace(' worst case |', '')}{rule.replace(' ---: |', '', 1)}" + "\n".join(diverse) + "\n"
         )
 
     def draw(self, folder: Path) -> Path:
@@ -209,16 +219,18 @@ class Matrix:
             name=f"robustness-{self.source}",
         )
 
-    def told(self, rates: Behaviour) -> list[str]:
-        """Descriptions of the kinds with the rates of the data set, one line each."""
+    def describe_kinds(self, rates: Behaviour) -> list[str]:
+        """One line per kind of person: its description, and the rates estimated from the data set."""
         used = {**asdict(rates), **dict(NOISE)}
         numbers = {
-            "dependent-click": f"{used['going_on']:.2f}",
-            "dynamic-bayesian": f"satisfied {used['satisfaction']:.2f}, go on {used['perseverance']:.2f}",
-            "position-based": ", ".join(f"{share:.2g}" for share in used["examined"]),
-            "noisy-cascade": f"pass over {used['skip']:g}, by accident {used['extra']:g}",
+            "dependent-click": f"continue {used['going_on']:.2f}",
+            "dynamic-bayesian": f"satisfied {used['satisfaction']:.2f}, continue {used['perseverance']:.2f}",
+            "position-based": "positions: " + ", ".join(f"{share:.2g}" for share in used["examined"]),
+            "noisy-cascade": f"skip {used['skip']:g}, by accident {used['extra']:g}",
         }
-        return [f"{kind}: {TOLD[kind]}" + (f" ({numbers[kind]})" if kind in numbers else "") for kind in self.kinds]
+        return [
+            f"{kind}: {DESCRIPTIONS[kind]}" + (f" ({numbers[kind]})" if kind in numbers else "") for kind in self.kinds
+        ]
 
 
 def _cell(curve: Curve) -> Cell:

@@ -1,4 +1,4 @@
-"""Run tasks and store their rows, on processes of one machine or on a Dask cluster, through one executor interface."""
+"""Run tasks and store their rows. Tasks run in processes on one machine, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """A folder of Parquet files, one per task, written completely or not at all."""
+    """A folder of Parquet files, one per task. Each file is written completely or not at all."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,7 +54,10 @@ class Store:
 
         files = sorted((self.folder / "rows").glob("*/*/*.parquet"))
         if not files:
-            raise FileNotFoundError(f"{self.folder} must hold rows of experiments (rows/*/*/*.parquet); there are none")
+            raise FileNotFoundError(
+                f"{self.folder} must contain rows of experiments (rows/*/*/*.parquet), but there are none; "
+                "run 'thali reproduce' or 'thali run' first"
+            )
         return pl.concat([pl.read_parquet(file) for file in files]).sort(
             "experiment", "scale", "policy", "settings", "seed", "split", "user", "step"
         )
@@ -69,9 +72,9 @@ def run(
     data: str | None = None,
     progress: Callable[[float, float, str], None] | None = None,
 ) -> None:
-    """Perform every task whose rows are not stored yet. The rows do not depend on the executor.
+    """Run every task whose rows are not stored yet. The rows do not depend on the executor.
 
-    progress: called with the cost done, the total cost, and the name of the last task.
+    progress: called with the cost of the finished tasks, the total cost, and the name of the last task.
     """
     for source in dict.fromkeys(experiment.source for experiment in experiments):
         if source in SOURCES:
@@ -92,7 +95,7 @@ def run(
     report(done, total, "")
     futures: dict[Future[Any], tuple[Task, str]] = {}
     try:
-        # Long tasks first, so that none of them runs alone at the end.
+        # Long tasks start first, so that none of them runs alone at the end.
         for task, task_problem, name in sorted(waiting, key=lambda entry: -entry[0].cost):
             futures[executor.submit(perform, task, task_problem)] = (task, name)
         for future in as_completed(futures):
@@ -101,7 +104,10 @@ def run(
             done += task.cost
             report(done, total, f"{task.experiment.name} {task.policy}")
     except BrokenProcessPool as error:
-        raise RuntimeError("a worker process died (out of memory?); what was finished is kept: run again") from error
+        raise RuntimeError(
+            "a worker process died, perhaps because memory ran out; finished tasks are stored, so run the same command "
+            "again to continue, with fewer --workers if memory is short"
+        ) from error
     finally:
         for future in futures:
             future.cancel()
@@ -111,7 +117,7 @@ def run(
 def processes(workers: int | None = None) -> Iterator[Executor]:
     """An executor with this many processes on this machine; by default one per core.
 
-    Ctrl-C ends the processes at once: work in progress is lost, finished tasks are stored.
+    Ctrl-C ends the processes at once. Tasks in progress are lost; finished tasks are stored.
     """
     count = workers or os.cpu_count() or 1
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_ignore_interrupt)
@@ -125,7 +131,10 @@ def processes(workers: int | None = None) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
-    """An executor on the workers of a Dask cluster, by the scheduler's address. Workers need the same thali version."""
+    """An executor on the workers of a Dask cluster, which must run the same version of thali.
+
+    address: that of the cluster's scheduler.
+    """
     from distributed import Client, KilledWorker
 
     try:
@@ -137,11 +146,16 @@ def cluster(address: str) -> Iterator[Executor]:
     try:
         versions = set(client.run(_version).values())
         if versions - {_version()}:
-            raise RuntimeError(f"the cluster's workers must have thali {_version()}, got {', '.join(sorted(versions))}")
+            raise RuntimeError(
+                f"the workers of the cluster must run thali {_version()}, got version {', '.join(sorted(versions))}"
+            )
         with client.get_executor(pure=False) as executor:
             yield executor
     except KilledWorker as error:
-        raise RuntimeError(f"workers died over and over: {error}; what was finished is kept: run again") from error
+        raise RuntimeError(
+            f"workers of the cluster died repeatedly: {error}; finished tasks are stored, so run the same command "
+            "again to continue"
+        ) from error
     finally:
         client.close()
 
@@ -153,5 +167,5 @@ def _version() -> str:
 
 
 def _ignore_interrupt() -> None:
-    """Ignore Ctrl-C in workers: the parent handles it and ends them."""
+    """Ignore Ctrl-C in workers, because the parent process handles it and ends them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The experiments as data: which policies run on which people, and at which α."""
+"""The experiments as data: which policies run with which people, and at which α."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from thali.policies import POLICIES
 from thali.policies.linear.policy import DEFAULT_OPTIMISM
 
-#: The kinds of people; :mod:`thali.lab.kinds` makes them.
+#: The kinds of people; :mod:`thali.lab.kinds` defines them.
 KINDS = (
     "diverse-cascade",
     "cascade",
@@ -18,15 +18,18 @@ KINDS = (
     "position-based",
     "noisy-cascade",
 )
-#: Ways in which tastes change; the first is no change.
+#: How tastes can change; the first entry means that they do not.
 DRIFTS: tuple[Literal["", "abrupt", "gradual", "back-and-forth"], ...] = ("", "abrupt", "gradual", "back-and-forth")
-#: The paper's algorithms, in its order.
+#: The paper's algorithms, in the paper's order.
 PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Exploration factor α ("theory": from each policy's own analysis) and learning rate σ of the linear policies."""
+    """The exploration factor α and the learning rate σ of the linear policies.
+
+    With alpha="theory", each policy uses the α of its own analysis.
+    """
 
     alpha: float | Literal["theory"]
     sigma: float = 0.1
@@ -36,21 +39,21 @@ class Setting:
         return f"alpha={alpha} sigma={self.sigma:g}"
 
 
-#: The library's default, and the paper's.
+#: The library's default setting, and the paper's.
 PRACTICAL, THEORY = Setting(DEFAULT_OPTIMISM / 0.1), Setting("theory")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One cell of a figure: policies at some settings, on people of one problem.
+    """Some policies at some settings, with the people of one problem: one panel of a figure.
 
-    People are drawn from ``splits`` random splits of the data set's users, the same number from each. The learner's
-    weights come from the training half, the people from the test half (with people="train", both come from quarters of
-    the training half, for choosing settings).
+    The people are drawn from ``splits`` random splits of the data set's users into halves, the same number from each
+    split. The learner's weights come from the training half, and the people come from the test half. With
+    people="train", both come from quarters of the training half; this is for choosing settings.
     """
 
     name: str
-    """suite/cell."""
+    """suite/experiment, such as movielens/d18-K12."""
     source: str
     """A key of :data:`thali.lab.sources.SOURCES`, or "synthetic", "single-items" or "generated"."""
     d: int
@@ -62,13 +65,14 @@ class Experiment:
     settings: tuple[Setting, ...] = (PRACTICAL, THEORY)
     people: Literal["test", "train"] = "test"
     clicks: str = KINDS[0]
-    """How people click."""
+    """How people click: one of :data:`KINDS`."""
     rates: tuple[tuple[str, float], ...] = ()
-    """Rates of their behaviour that are fixed rather than fitted to the data set."""
+    """Rates of their behavior that are fixed rather than estimated from the data set."""
     drift: Literal["", "abrupt", "gradual", "back-and-forth"] = ""
-    """How each person's tastes change to another person's: at half time, slowly around it, or every quarter."""
+    """When each person's tastes change: halfway through, gradually over the middle half, or every quarter of the
+    run. The empty string means never."""
     small: tuple[int, int] = (20, 2000)
-    """People and steps for a run of minutes instead of hours."""
+    """People and steps of the small scale, for a run that takes minutes instead of hours."""
 
     @property
     def suite(self) -> str:
@@ -77,7 +81,7 @@ class Experiment:
 
     @property
     def scale(self) -> str:
-        """The size as text, which distinguishes runs of the same experiment."""
+        """The size as text. Stored rows contain it, and it distinguishes runs of the same experiment."""
         return f"{self.users} people in {self.splits} splits x {self.steps} steps"
 
     def shrunk(self) -> Experiment:
@@ -86,7 +90,7 @@ class Experiment:
         return replace(self, users=users, steps=steps)
 
 
-def _cell(suite: str, d: int, K: int) -> Experiment:
+def _on_data(suite: str, d: int, K: int) -> Experiment:
     return Experiment(f"{suite}/d{d}-K{K}", suite, d, K)
 
 
@@ -98,11 +102,11 @@ _SYNTHETIC = [
     Experiment("synthetic/20k", "synthetic", 3, 2, users=20, splits=1, small=(20, 20_000)),
     Experiment("synthetic/1M", "synthetic", 3, 2, 1_000_000, users=20, splits=1, small=(8, 100_000)),
 ]
-_MOVIELENS = [_cell("movielens", d, K) for d in (5, 10, 18) for K in (4, 8, 12)]
-# The paper's songs have annotations for fifteen genres; beyond that, topics are free tags.
+_MOVIELENS = [_on_data("movielens", d, K) for d in (5, 10, 18) for K in (4, 8, 12)]
+# The paper's songs are annotated with fifteen genres. With more topics, the topics are free tags.
 _SONGS = [Experiment(f"songs/d{d}-K8", "songs-tagtraum" if d <= 15 else "songs", d, 8) for d in (10, 20, 30, 40)]
-_ARTISTS = [_cell("songs-hetrec", d, 8) for d in (10, 20, 30, 40)]
-_YELP = [_cell(suite, 10, K) for suite in ("yelp", "yelp-core40", "yelp-hin") for K in (4, 8, 12)]
+_ARTISTS = [_on_data("songs-hetrec", d, 8) for d in (10, 20, 30, 40)]
+_YELP = [_on_data(suite, 10, K) for suite in ("yelp", "yelp-core40", "yelp-hin") for K in (4, 8, 12)]
 _GROWTH = [
     Experiment(
         f"theory/K{K}",
@@ -217,18 +221,18 @@ _DRIFT = [
 ]
 
 
-#: How often noisy people click by accident and skip what attracts them. Fixed, because the data cannot tell if the
-#: fitted line is too steep (docs/decisions.md).
+#: How often noisy people click an unattractive item by accident, and skip an attractive one. These rates are fixed,
+#: because the estimate from MovieLens is not plausible: it would be skip = 0 (docs/decisions.md).
 NOISE = (("extra", 0.05), ("skip", 0.3))
 
 
 def robustness_cell(d: int, K: int) -> str:
-    """The part of experiments' names with d and K; empty for the usual values."""
+    """The part of an experiment's name that states d and K; empty for the usual d=18 and K=12."""
     return "" if (d, K) == (18, 12) else f"-d{d}-K{K}"
 
 
 def robustness(source: str, d: int = 18, K: int = 12, policies: tuple[str, ...] | None = None) -> list[Experiment]:
-    """Every policy against every kind of person on one data set."""
+    """The experiments that combine every policy with every kind of person on one data set."""
     return [
         Experiment(
             f"robustness/{source}{robustness_cell(d, K)}-{kind}",
@@ -247,7 +251,7 @@ def robustness(source: str, d: int = 18, K: int = 12, policies: tuple[str, ...] 
     ]
 
 
-#: All experiments by name, in the paper's order.
+#: All experiments by name; those of the paper come first, in its order.
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
@@ -267,28 +271,28 @@ EXPERIMENTS: dict[str, Experiment] = {
     )
 }
 
-#: What each suite of experiments shows.
+#: The title of each suite of experiments.
 SUITES: dict[str, str] = {
-    "approximation": "Table 1: greedy lists against the exact optimum",
+    "approximation": "Table 1: greedy lists compared with the exact optimum",
     "synthetic": "Figure 1: the synthetic problem",
     "movielens": "Figure 2: films, MovieLens 1M",
     "songs": "Figure 3: songs, Echo Nest Taste Profile",
-    "songs-hetrec": "Figure 3, stand-in: artists, HetRec 2011 Last.fm",
+    "songs-hetrec": "Figure 3 with substitute data: artists, HetRec 2011 Last.fm",
     "yelp": "Figure 4: restaurants, Yelp Challenge",
-    "yelp-core40": "Figure 4, stand-in: restaurants, 40-core sample of Yelp",
-    "yelp-hin": "Figure 4, stand-in: restaurants, sparser sample of Yelp",
-    "theory": "Theorem 2: its bound, σ=1, growth with n and K",
-    "optimism": "At which α do the paper's claims hold?",
-    "ranked": "Ranked bandits on people who leave after a click, 16 items without topics",
-    "several-clicks": "People who go on after a click: learning up to the first click and up to the last",
-    "drift": "Tastes that change, with and without forgetting",
-    "robustness": "Every policy against people who click otherwise; 'thali robustness' shows it as a matrix",
-    "tuning": "Which α by default? On training-half users only",
+    "yelp-core40": "Figure 4 with substitute data: restaurants, 40-core sample of Yelp",
+    "yelp-hin": "Figure 4 with substitute data: restaurants, sparser sample of Yelp",
+    "theory": "Theorem 2: the bound (also with σ=1), and how regret grows with n and K",
+    "optimism": "For which α do the paper's claims hold?",
+    "ranked": "Ranked bandits, with people who leave after a click and 16 items without topics",
+    "several-clicks": "People who may continue after a click: learning up to the first or the last click",
+    "drift": "Changing tastes, with and without forgetting",
+    "robustness": "Every policy with every kind of person ('thali robustness' shows it as a matrix)",
+    "tuning": "Which α should be the default? Measured on users of the training half only",
 }
 
 
 def chosen(names: list[str]) -> list[Experiment]:
-    """The experiments with these names, or of these suites; the error for an unknown name lists the suites."""
+    """The experiments with these names, and all experiments of these suites."""
     experiments = []
     for name in names:
         if name in EXPERIMENTS:
@@ -297,26 +301,26 @@ def chosen(names: list[str]) -> list[Experiment]:
             experiments += [experiment for experiment in EXPERIMENTS.values() if experiment.suite == name]
         else:
             raise ValueError(
-                f"experiment must be one of the suites {', '.join(SUITES)}, or a name that 'thali experiments' "
-                f"lists, got {name!r}"
+                f"experiment must be one of the suites {', '.join(SUITES)}, or a name from 'thali experiments', "
+                f"got {name!r}"
             )
     return list(dict.fromkeys(experiments))
 
 
 def at_setting(experiments: list[Experiment], at: str) -> list[Experiment]:
-    """The same experiments, restricted to the practical α or that of theory unless at is "all"."""
+    """The same experiments at the practical α only, at the theoretical α only, or unchanged (at="all")."""
     wanted = {"practical": (PRACTICAL,), "theory": (THEORY,), "all": None}
     if at not in wanted:
-        raise ValueError(f"at must be one of {', '.join(wanted)}, got {at!r}")
+        raise ValueError(f"--at must be one of {', '.join(wanted)}, got {at!r}")
     only = wanted[at]
     return experiments if only is None else [replace(e, settings=only if e.settings else ()) for e in experiments]
 
 
 def setting_of(alpha: str, sigma: str) -> Setting:
     """Parse a setting: α is a number or "theory", σ is a number."""
-    if alpha == "theory":
-        return Setting("theory", float(sigma))
     try:
-        return Setting(float(alpha), float(sigma))
+        return Setting("theory" if alpha == "theory" else float(alpha), float(sigma))
     except ValueError:
-        raise ValueError(f"alpha must be a number or 'theory', got {alpha!r}, sigma a number, got {sigma!r}") from None
+        raise ValueError(
+            f"alpha must be a number or 'theory' and sigma must be a number, got alpha {alpha!r} and sigma {sigma!r}"
+        ) from None

@@ -1,4 +1,4 @@
-"""Simulate a policy on people and measure its regret."""
+"""Simulate a policy with people who click, and measure its regret."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from thali.tools import checks
 from thali.tools.randomness import streams
 from thali.tools.types import Booleans, Floats, Integers
 
-# The number of steps for which luck is drawn at once.
+# The number of steps for which random numbers are drawn at once.
 CHUNK = 256
 
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """The result of a simulation at the recorded steps (points,). In all other arrays, users are the first axis."""
+    """The result of a simulation at the recorded steps. Users are the first axis of all arrays except ``steps``."""
 
     steps: Integers
     """(points,): the number of steps done."""
     regret: Floats
-    """(users, points): cumulative, Σ f(A_best, θ*) - f(A_t, θ*). If tastes change, θ* is that of the step."""
+    """(users, points): cumulative regret, Σ f(A_best, θ*) - f(A_t, θ*). If tastes change, θ* is that of the step."""
     value: Floats
     """(users, points): cumulative Σ f(A_t, θ*), for :func:`thali.theory.scaled_regret`."""
     clicks: Integers
     """(users, points): cumulative number of clicks."""
     lists: Integers
-    """(users, points, K): the list shown at that step."""
+    """(users, points, K): the list shown at each recorded step."""
     best: Floats
-    """(users,): f of the list that regret is measured against, at the last step."""
+    """(users,): the click probability f, at the last step, of the list that regret is measured against."""
     last_loss: Floats
     """(users,): the regret of the last step alone."""
     state: State
@@ -46,11 +46,11 @@ class Run:
         )
 
     def slope(self, share: float = 0.1) -> Floats:
-        """Regret per step over the last share of the run (users,): 0 once the best list has been learned."""
+        """Regret per step over the last share of the run (users,). It is 0 once the best list has been learned."""
         share = checks.number("share of slope", share, low=0.0, strict=True, high=1.0)
         since = min(int(np.searchsorted(self.steps, (1.0 - share) * self.steps[-1])), len(self.steps) - 2)
         if since < 0:
-            raise ValueError("slope needs a run with at least two points, got one")
+            raise ValueError("slope needs a run with at least 2 recorded steps, got 1; use more points in simulate")
         return np.asarray((self.regret[:, -1] - self.regret[:, since]) / (self.steps[-1] - self.steps[since]))
 
 
@@ -68,24 +68,26 @@ def simulate(
 ) -> Run:
     """Run a policy on the users of a model for a number of steps, showing each user one list per step.
 
-    The paper's conventions: regret is the expected loss in click probability against the model's greedy list (γ = 1).
-    If tastes change (:class:`thali.Drift`), it is the greedy list of the model current at the step.
-    The policy's catalog and the model's may differ in weights, but not in items or topics.
+    Regret follows the paper's convention: it is the expected loss in click probability, compared with the model's
+    greedy list (γ = 1). If tastes change (:class:`thali.Drift`), the greedy list is that of the current tastes.
+    The policy's catalog and the model's catalog may have different weights, but must have the same items and topics.
 
     Parameters
     ----------
     steps: n, at least 1.
-    seed: random seed. Each person's luck depends only on the seed and their number, so every policy meets the same
-        luck, and a person meets the same luck alone and in a batch.
-    points: how many steps to record, evenly spaced, or which (ascending, from 1 to steps). The last is always recorded.
+    seed: random seed. Each person's random numbers depend only on the seed and the person's number. They are the same
+        for every policy, and the same whether the person is simulated alone or with others.
+    points: how many steps to record, evenly spaced, or which steps to record (ascending, from 1 to steps). The last
+        step is always recorded.
     people: the numbers of the users; 0, 1, ... by default.
-    state: the state to continue from (it is copied); by default a new one. Luck and the count of steps start again, so
-        use another seed.
+    state: the state to continue from (it is copied); by default a new one. Random numbers and the count of steps start
+        from the beginning, so use another seed.
     progress: called with the number of steps done since the last call.
     on_point: called at each recorded step, after the policy has learned from it, with the number of steps done and the
-        state. This is the run's own state, which keeps learning: do not modify it, and copy what you keep.
+        state. The run continues to use this state: do not modify it, and copy what you want to keep.
 
-    Cost: one recommend, one update and O(users·K·d) per step; the best lists once, and again whenever tastes change.
+    Cost: one recommend, one update and O(users·K·d) per step. The best lists are computed once, and again whenever
+    tastes change.
 
     Examples
     --------
@@ -105,18 +107,18 @@ def simulate(
     if model.catalog is not None:
         policy.catalog.check_same(model.catalog, type(model).__name__)
     elif model.L != policy.catalog.L:
-        raise ValueError(f"model must have the catalog's L = {policy.catalog.L} items, got {model.L}")
+        raise ValueError(f"model must have as many items as the policy's catalog ({policy.catalog.L}), got {model.L}")
     recorded = recorded_steps("points", points, steps)
     state = policy.init(users) if state is None else checks.instance("state", state, State).copy()
     if state.users != users:
-        raise ValueError(f"state must have the model's {users} users, got {state.users}")
+        raise ValueError(f"state must have as many users as the model ({users}), got {state.users}")
     policy.check(state)
 
-    luck = streams(seed, "luck", numbers)
-    own = streams(seed, "policy", numbers)
+    click_generators = streams(seed, "luck", numbers)
+    policy_generators = streams(seed, "policy", numbers)
     current = model.at(0)
     best = _best(current, policy.K, users)
-    # Σ of the best f up to step ``since``, at which the current model took effect.
+    # The sum of the best f up to step ``since``, at which the current model took effect.
     attainable, since = np.zeros(users), 0
     total, clicked = np.zeros(users), np.zeros(users, dtype=np.int64)
     regret, value_at = np.empty((users, recorded.size)), np.empty((users, recorded.size))
@@ -125,12 +127,12 @@ def simulate(
     point = 0
     for begin in range(0, steps, CHUNK):
         size = min(CHUNK, steps - begin)
-        draws = np.stack([generator.random((size, policy.K)) for generator in luck], axis=1)
+        draws = np.stack([generator.random((size, policy.K)) for generator in click_generators], axis=1)
         for at in range(size):
             if (changed := model.at(begin + at)) is not current:
                 attainable, since = attainable + best * (begin + at - since), begin + at
                 current, best = changed, _best(changed, policy.K, users)
-            lists, clicks, value = _step(policy, current, state, own, draws[at])
+            lists, clicks, value = _step(policy, current, state, policy_generators, draws[at])
             lost = best - value
             total += lost
             clicked += clicks.sum(axis=1)
@@ -149,7 +151,7 @@ def _best(model: ClickModel, K: int, users: int) -> Floats:
     """The click probability f of a model's best lists (users,). Checks that the model's values are probabilities."""
     name = type(model).__name__
     if model.users != users:
-        raise ValueError(f"users of {name}, in force by now, must be the same {users}, got {model.users}")
+        raise ValueError(f"users of {name} must stay the same when tastes change ({users}), got {model.users}")
     lists = model.best_lists(K)
     attraction = checks.within(f"attraction of {name}", model.attraction(lists), 0.0, 1.0 + 1e-9)
     for part, shares in zip(Habits._fields, model.habits(attraction), strict=True):
@@ -157,21 +159,24 @@ def _best(model: ClickModel, K: int, users: int) -> Floats:
     return model.click_probability(lists)
 
 
-def _step(policy: Policy, model: ClickModel, state: State, own: Any, luck: Floats) -> tuple[Integers, Booleans, Floats]:
-    """Run one step: returns a list for each user, their clicks, and f of the list. Updates the state.
+def _step(
+    policy: Policy, model: ClickModel, state: State, generators: Any, draws: Floats
+) -> tuple[Integers, Booleans, Floats]:
+    """Run one step and update the state; returns a list for each user, their clicks, and the f of each list.
 
-    The plain way is recommend, respond, update, click_probability. If the policy does not override recommend or update,
-    the same is done with each check and the attraction computed only once, which is most of the time of a small batch.
+    The plain way is to call recommend, respond, update and click_probability. If the policy does not override recommend
+    or update, this function does the same but makes each check and computes the attraction only once. For a small
+    batch, these take most of the time.
     """
     overridden = type(policy).recommend is not Policy.recommend or type(policy).update is not Policy.update
     if overridden or len(policy.catalog) != policy.catalog.L:
-        lists = policy.recommend(state, own)
-        clicks = model.respond(lists, luck)
+        lists = policy.recommend(state, generators)
+        clicks = model.respond(lists, draws)
         policy.update(state, lists, clicks)
         return lists, clicks, model.click_probability(lists)
-    lists = policy.choose(state, own if policy.samples else None)
+    lists = policy.choose(state, generators if policy.samples else None)
     lists = checks.item_lists(f"lists chosen by {policy.name}", lists, state.users, policy.catalog.L, policy.K)
-    clicks, value = model.outcome(lists, luck)
+    clicks, value = model.outcome(lists, draws)
     policy.learn_now(state, lists, clicks)
     return lists, clicks, value
 
@@ -181,12 +186,12 @@ def _people(people: Sequence[int] | None, users: int) -> Sequence[int]:
         return range(users)
     numbers = [checks.integer("people", person, low=0) for person in checks.sequence("people", people)]
     if len(numbers) != users:
-        raise ValueError(f"people must name the model's {users} users, got {len(numbers)}")
+        raise ValueError(f"people must contain one number for each of the model's {users} users, got {len(numbers)}")
     return numbers
 
 
 def recorded_steps(name: str, points: Any, steps: int) -> Integers:
-    """The steps to record for the parameter points of :func:`simulate`, ascending; the last is ``steps``."""
+    """The steps to record, given the parameter points of :func:`simulate`; ascending, and the last one is ``steps``."""
     if isinstance(points, int | np.integer):
         count = min(checks.integer(name, points, low=1), steps)
         return np.unique(np.linspace(steps / count, steps, count).round().astype(np.int64))
@@ -196,5 +201,5 @@ def recorded_steps(name: str, points: Any, steps: int) -> Integers:
     )
     falls = np.flatnonzero(np.diff(chosen) <= 0)
     if falls.size:
-        raise ValueError(f"{name} must ascend, got {chosen[falls[0]]} before {chosen[falls[0] + 1]}")
+        raise ValueError(f"{name} must be in ascending order, got {chosen[falls[0]]} before {chosen[falls[0] + 1]}")
     return chosen if chosen.size and chosen[-1] == steps else np.append(chosen, steps)

@@ -1,4 +1,4 @@
-"""The people and items of each experiment: the paper's set-up for each data set."""
+"""The people and items of each experiment, set up for each data set as in the paper."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ from thali.tools.types import Floats
 
 @dataclass(frozen=True)
 class Source:
-    """A data set and how the paper uses it: 1000 users, 1000 items, and the value from which an item attracts."""
+    """A data set and how the paper uses it.
+
+    at_least: an item attracts a user if the value of their interaction is at least this.
+    by: whether the 1000 most active users and items are chosen by the number of interactions or by their total value.
+    """
 
     title: str
     load: Callable[[str | Path | None], Interactions]
@@ -33,7 +37,7 @@ class Source:
     by: Literal["count", "value"] = "count"
 
 
-#: The loaders behind the experiments on real data.
+#: The data sets of the experiments on real data.
 SOURCES: dict[str, Source] = {
     "movielens": Source("MovieLens 1M", datasets.movielens_1m, 5),
     "songs": Source("Taste Profile", datasets.taste_profile, 5, "value"),
@@ -45,12 +49,12 @@ SOURCES: dict[str, Source] = {
 }
 
 
-#: The MovieLens number of the film in the paper's example.
+#: The MovieLens id of Star Wars, the film in the paper's example.
 STAR_WARS = 260
 
 
 def check_source(name: str) -> str:
-    """Check the name of a data set."""
+    """Return the name of a data set, or raise ValueError if it is unknown."""
     if name not in SOURCES:
         raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {name!r}")
     return name
@@ -65,19 +69,19 @@ def active(source: str, data: str | None) -> Interactions:
 
 @cache
 def selected(source: str, data: str | None) -> Interactions:
-    """Like :func:`active`, but attractive pairs only."""
+    """Like :func:`active`, with attractive pairs only."""
     return active(source, data).attracted(SOURCES[source].at_least)
 
 
 @cache
 def fitted(source: str, data: str | None, d: int, K: int) -> Behaviour:
-    """Browsing behaviour derived from a source's data; a guess for artificial problems."""
+    """Browsing behavior estimated from a source's data; fixed values for artificial problems."""
     if source not in SOURCES:
-        return _guess(K)
+        return _assumed_behavior(K)
     return behaviour(active(source, data).top_topics(d), at_least=SOURCES[source].at_least, K=K)
 
 
-def _guess(K: int) -> Behaviour:
+def _assumed_behavior(K: int) -> Behaviour:
     depth = np.array([0.9**k for k in range(K)])
     return Behaviour(0.5, 0.9, 0.5, depth, extra=0.05, skip=0.3, intercept=0.05, slope=0.65)
 
@@ -85,17 +89,17 @@ def _guess(K: int) -> Behaviour:
 def problem(experiment: Experiment, split: int, *, seed: int, data: str | None = None) -> Problem:
     """The people of one split, with the learner's catalog.
 
-    The result depends only on the experiment, the split and the seed. The same people are drawn for every K, and for
-    every d as far as they have a θ* in those topics.
+    The result depends only on the data, the experiment, the split and the seed. The same people are drawn for every K.
+    They are also the same for every d, except that people without a θ* in those topics are left out.
     """
     users = shares(experiment)[split]
     if experiment.source in SOURCES:
-        catalog, weights, theta, after, names = _drawn(experiment, split, users, seed, data)
+        catalog, weights, theta, after, names = _draw_people(experiment, split, users, seed, data)
     else:
         base = _artificial(experiment, split, users, seed)
         catalog, weights, theta, names = base.catalog, base.weights, base.theta, None
         after = np.roll(theta, 1, axis=1)
-    make, rates, description = PEOPLE[experiment.clicks], _guess(experiment.K), ""
+    make, rates, description = PEOPLE[experiment.clicks], _assumed_behavior(experiment.K), ""
     if experiment.clicks != KINDS[0]:
         given: dict[str, Any] = dict(experiment.rates)
         rates = replace(fitted(experiment.source, data, experiment.d, experiment.K), **given)
@@ -108,7 +112,7 @@ def problem(experiment: Experiment, split: int, *, seed: int, data: str | None =
 
 
 def _artificial(experiment: Experiment, split: int, users: int, seed: int) -> Problem:
-    """A problem that does not come from a data set."""
+    """A problem that is not built from a data set."""
     if experiment.source == "synthetic":
         return synthetic(users)
     if experiment.source == "single-items":
@@ -117,7 +121,7 @@ def _artificial(experiment: Experiment, split: int, users: int, seed: int) -> Pr
     return generated(200, experiment.d, experiment.K, top=0.2, users=users, seed=draw)
 
 
-def _drawn(
+def _draw_people(
     experiment: Experiment, split: int, users: int, seed: int, data: str | None
 ) -> tuple[Catalog, Catalog, Floats, Floats, tuple[str, ...]]:
     """The learner's catalog, the people's catalog, their tastes, the tastes they may change to, and their names."""
@@ -130,19 +134,20 @@ def _drawn(
     known = [int(at) for at in order if theta[at].sum() > 0.0]
     if len(known) < users:
         raise ValueError(
-            f"users of {experiment.name} must be at most the {len(known)} of a split who have a θ*, got {users}"
+            f"users of {experiment.name} must be at most {len(known)} per split, the number of people with known "
+            f"preferences, got {users}"
         )
     drawn, others = known[:users], known[-users:]
     names = tuple(str(test.users[at]) for at in drawn)
     return Catalog.estimate(train), Catalog.estimate(test), theta[drawn], theta[others], names
 
 
-#: Data sets to use in place of missing ones.
-STAND_INS = {"songs": ("songs-hetrec",), "yelp": ("yelp-core40", "yelp-hin")}
+#: Data sets to use instead of missing ones.
+SUBSTITUTES = {"songs": ("songs-hetrec",), "yelp": ("yelp-core40", "yelp-hin")}
 
 
 def available(experiments: list[Experiment], data: str | None) -> tuple[list[Experiment], list[str]]:
-    """The experiments whose data are available, with stand-ins for the others; and the reasons for what is missing."""
+    """The experiments whose data are available, with substitutes for the others; and why data are missing."""
     why: dict[str, str | None] = {}
 
     def has(source: str) -> bool:
@@ -160,17 +165,19 @@ def available(experiments: list[Experiment], data: str | None) -> tuple[list[Exp
         if has(experiment.source):
             kept.append(experiment)
         else:
-            stand_ins = [name for name in STAND_INS.get(experiment.suite, ()) if has(name)]
-            kept += [other for other in EXPERIMENTS.values() if other.suite in stand_ins]
+            substitutes = [name for name in SUBSTITUTES.get(experiment.suite, ()) if has(name)]
+            kept += [other for other in EXPERIMENTS.values() if other.suite in substitutes]
     return list(dict.fromkeys(kept)), [reason for reason in why.values() if reason is not None]
 
 
 def setup(source: str, data: str | None) -> dict[str, float]:
-    """Numbers on a selected data set that the paper makes claims about, at d=10 topics (or all, if fewer).
+    """Compute numbers of a data set about which the paper makes claims, at d=10 topics (or all, if there are fewer).
 
-    density: the share of attractive pairs; median_weight: the median of w̄ above 0; gain_share: on the best lists of 4,
-    the gains of items at their positions, ⟨Δ(a|S), θ*⟩, over their gains alone; star_wars: the w̄ of the paper's
-    example, for MovieLens only.
+    density: the share of attractive pairs.
+    median_weight: the median of all w̄ above 0.
+    gain_share: in the best lists of 4 items, the gains of the items at their positions, ⟨Δ(a|S), θ*⟩, divided by their
+    gains alone.
+    star_wars: the w̄ of the paper's example, for MovieLens only.
     """
     chosen = selected(source, data)
     few = chosen.top_topics(min(10, len(chosen.topics)))
@@ -196,6 +203,6 @@ def setup(source: str, data: str | None) -> dict[str, float]:
 
 
 def shares(experiment: Experiment) -> list[int]:
-    """The number of people in each split, as even as possible."""
+    """The number of people in each split; the numbers differ by at most one."""
     parts = np.array_split(np.arange(experiment.users), experiment.splits)
     return [len(part) for part in parts if len(part)]

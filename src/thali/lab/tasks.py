@@ -1,4 +1,7 @@
-"""Tasks, the units of work: one policy at one setting on the people of one split. Rows depend only on the task."""
+"""Tasks, the units of work: one policy at one setting on the people of one split.
+
+The rows of a task depend only on the task and its problem.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ GREEDY = "Greedy"
 
 @dataclass(frozen=True)
 class Task:
-    """What to run. With its problem, this is everything that the rows depend on."""
+    """What to run. The rows depend only on this and on the problem."""
 
     experiment: Experiment
     policy: str
@@ -44,7 +47,7 @@ class Task:
 
     @property
     def settings(self) -> str:
-        """The settings as text, for the rows; empty for a policy without settings."""
+        """The settings as text, as the rows store them; empty for a policy without settings."""
         return "" if self.setting is None else str(self.setting)
 
     @property
@@ -54,17 +57,17 @@ class Task:
 
     @property
     def cost(self) -> float:
-        """Roughly how long the task takes, to measure progress."""
+        """A rough measure of how long the task takes, to show progress."""
         return self.interactions * (5.0 + 0.008 * self.experiment.K * self.experiment.d**2)
 
     def name(self, problem: Problem) -> str:
-        """A file name that depends on everything the rows depend on."""
+        """A file name with a digest of everything that the rows depend on."""
         from thali import __version__
 
         e = self.experiment
         fields: tuple[object, ...] = (e.name, e.source, e.people, e.d, e.K, e.steps, e.users, e.splits)
         if e.clicks != KINDS[0] or e.drift:
-            fields = (*fields, e.clicks, e.drift, problem.told)
+            fields = (*fields, e.clicks, e.drift, problem.description)
         text = repr((fields, self.policy, self.settings, self.split, self.seed, POINTS, __version__))
         digest = sha256(text.encode())
         for part in (problem.catalog, problem.weights):
@@ -76,13 +79,14 @@ class Task:
 
 
 def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
-    """All tasks of an experiment. A policy without α and σ runs once, whatever the settings."""
+    """All tasks of an experiment. A policy without α and σ runs only once, not once per setting."""
     tasks = []
     for policy in experiment.policies:
         if policy != GREEDY:
             class_of(policy)
         if (policy == GREEDY) != (experiment.suite == "approximation"):
-            raise ValueError(f"policies of {experiment.name} must be those it has, got {policy!r}")
+            allowed = f"must be {GREEDY}" if experiment.suite == "approximation" else f"must not include {GREEDY}"
+            raise ValueError(f"policies of {experiment.name} {allowed}, got {policy!r}")
         with_alpha = policy != GREEDY and optimistic(policy)
         settings: tuple[Setting | None, ...] = experiment.settings if with_alpha else (None,)
         for setting in settings:
@@ -105,7 +109,7 @@ def perform(task: Task, problem: Problem) -> pl.DataFrame:
 
 
 def _approximation(task: Task, problem: Problem) -> pl.DataFrame:
-    """Table 1: the loss of greedy lists against the exact optimum on a few random items, as regret of one step."""
+    """Table 1: what greedy lists lose compared with the exact optimum on a few random items, as regret of one step."""
     known = problem.weights
     items = np.sort(stream(task.seed, "items", task.split).choice(known.L, FEW_ITEMS, replace=False))
     few = type(known)(known.csr[items], [known.items[e] for e in items], known.topics)
@@ -129,10 +133,10 @@ def _rows(
     clicks: Integers,
     best: Floats,
 ) -> pl.DataFrame:
-    """Build rows from records: lists (users, points, K), regret and clicks (users, points), best (users,).
+    """Build the rows of a run from lists (users, points, K), regret and clicks (users, points), and best (users,).
 
-    known: the weights that people click by and their preferences at each of the points (users, points, d), for the
-    diversity measures.
+    known: the weights by which people click, and their preferences at each point (users, points, d). The measures of
+    diversity need them.
     """
     import polars as pl
 
@@ -164,12 +168,12 @@ def _rows(
         "seed": np.full(users * points, task.seed),
     }
     frame = pl.DataFrame(columns)
-    # No clicks are drawn (-1) if preferences are known.
+    # -1 means that no clicks were drawn, because the lists follow from known preferences.
     return frame.with_columns(pl.when(pl.col("clicks") >= 0).then("clicks"))
 
 
 def _people(task: Task) -> range:
-    """The numbers of this split's people among all people of the experiment; they determine each person's luck."""
+    """The numbers of this split's people within the experiment; they determine each person's random numbers."""
     sizes = shares(task.experiment)
     first = sum(sizes[: task.split])
     return range(first, first + sizes[task.split])

@@ -10,14 +10,14 @@ from thali.lab.compare import Summary
 from thali.lab.intervals import mean
 from thali.lab.ledger import Finding
 from thali.lab.report import MARKS, data_label, label, regrets
-from thali.lab.results import DIVERSITY, Results
+from thali.lab.results import DIVERSITY, Results, scale_label
 from thali.lab.robustness import Matrix
 from thali.lab.settings import EXPERIMENTS, PAPER, Experiment
 from thali.policies import POLICIES
 
 
 def _experiment_row(name: str) -> tuple[str, ...]:
-    """An experiment as a row of a table: name, data set, d, K, steps, people in splits, policies, α."""
+    """An experiment as a row: name, data set, d, K, steps, people in splits, policies, α."""
     e = EXPERIMENTS[name]
     named = {PAPER: "the paper's", tuple(POLICIES): "all"}
     policies = named.get(e.policies, e.policies[0] if len(e.policies) == 1 else f"{len(e.policies)}")
@@ -31,7 +31,7 @@ def experiments_table() -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     rows = [_experiment_row(name) for name in EXPERIMENTS]
     for at, name in enumerate(("name", "data set", "d", "K", "steps", "people", "policies", "α")):
-        whole = name not in ("data set", "policies")  # these two may wrap in a narrow terminal
+        whole = name not in ("data set", "policies")  # these two columns may wrap in a narrow terminal
         width = max(len(row[at]) for row in rows) if whole else 6
         table.add_column(name, justify="right" if name in ("d", "K", "steps") else "left", min_width=width)
     for row in rows:
@@ -42,11 +42,11 @@ def experiments_table() -> Table:
 def demo_table(rows: list[Summary]) -> Table:
     """Summaries as a table."""
     table = Table(
-        caption="± one standard error over seeds. Slope: regret a step in the last tenth. Ends on: the most frequent "
-        "last list and its share of seeds. Best list: share of seeds whose last list loses nothing."
+        caption="± one standard error over seeds. Slope: regret per step in the last tenth of the run. Last list: the "
+        "most frequent one, and its share of seeds. Optimal: the share of seeds whose last list is as good as the best."
     )
     table.add_column("policy")
-    for name in ("final regret", "slope", "ends on", "best list"):
+    for name in ("final regret", "slope", "last list", "optimal"):
         table.add_column(name, justify="right")
     for row in rows:
         several = row.regret_error == row.regret_error  # NaN for a single seed
@@ -64,25 +64,25 @@ def demo_table(rows: list[Summary]) -> Table:
 def ledger_table(findings: Sequence[Finding]) -> Table:
     """The ledger as a table."""
     colours = {"holds": "green", "does not hold": "red", "not decided": "yellow"}
-    table = Table(title="What the paper says, measured", show_lines=False)
-    for name in ("", "the paper says", "on", "at", "measured [95% interval]", "verdict"):
+    table = Table(title="The paper's claims, measured", show_lines=False)
+    for name in ("claim", "the paper says", "experiments", "α", "measured [95% interval]", "verdict"):
         table.add_column(name)
     table.caption = "; ".join(dict.fromkeys(f"{data_label(f.suite)}: {f.scale}" for f in findings if f.scale))
     for f in findings:
         verdict = f"[{colours[f.verdict]}]{MARKS[f.verdict]} {f.verdict}[/]"
         measured = f.measured.replace("[", r"\[")
-        table.add_row(f.claim.number, f.claim.says, data_label(f.suite), label(f.settings), measured, verdict)
+        table.add_row(f.claim.number, f.claim.statement, data_label(f.suite), label(f.settings), measured, verdict)
     return table
 
 
 def outcomes_table(results: Results, names: Sequence[str]) -> Table:
     """Final regret, clicks and diversity as a table."""
-    title = "; ".join(f"{name}: {results.scales[name]}" for name in names)
+    title = "; ".join(f"{name}: {scale_label(results.scales[name])}" for name in names)
     table = Table(title=title, box=None, padding=(0, 1, 0, 0))
-    for heading in ("policy", "at", "final regret [95%]", "clicks a step", *DIVERSITY.values()):
+    for heading in ("policy", "α", "final regret [95%]", "clicks per step", *DIVERSITY.values()):
         longest = max((len(policy) for name in names for policy in results.policies(name)), default=0)
         whole = longest if heading == "policy" else 8 if heading == "final regret [95%]" else None
-        table.add_column(heading, justify="left" if heading in ("policy", "at") else "right", min_width=whole)
+        table.add_column(heading, justify="left" if heading in ("policy", "α") else "right", min_width=whole)
     for suite in dict.fromkeys(name.partition("/")[0] for name in names):
         for name, settings, policy, regret, clicks, diverse in regrets(results, suite):
             if name in names:
@@ -94,17 +94,17 @@ def outcomes_table(results: Results, names: Sequence[str]) -> Table:
 def robustness_tables(matrix: Matrix) -> list[Table]:
     """Tables by policy and kind of person: final regret with half the width of its interval, and diversity."""
     regret = Table(
-        title=f"Final regret ± half its 95% interval, {matrix.scale}",
-        caption="Against each kind's own best greedy list. Worst: the largest share of the best list's chance of a "
-        "click that is lost on any kind; policies are in this order.",
+        title=f"Final regret ± half its 95% interval ({scale_label(matrix.scale)})",
+        caption="Compared with the greedy list under each kind's own click model. Worst case: the largest share of the "
+        "best list's click probability that a policy loses with any kind of person. Policies are sorted by this share.",
     )
-    diverse = Table(title="Diversity: intra-list distance over the last tenth")
+    diverse = Table(title="Diversity: intra-list distance over the last tenth of the run")
     for table in (regret, diverse):
         table.box, table.padding = None, (0, 1, 0, 0)
         table.add_column("policy", no_wrap=True)
         for kind in matrix.kinds:
             table.add_column(kind.replace("-", "-\n"), justify="right", no_wrap=True)
-    regret.add_column("worst", justify="right")
+    regret.add_column("worst\ncase", justify="right")
     for policy in matrix.policies:
         cells = [matrix.cells[policy, kind] for kind in matrix.kinds]
         regret.add_row(policy, *(c.short for c in cells), f"{matrix.worst(policy)[1].lost.value:.0%}")
@@ -114,7 +114,9 @@ def robustness_tables(matrix: Matrix) -> list[Table]:
 
 def sweep_table(results: Results, experiment: Experiment, policy: str) -> Table:
     """Final regret by α and σ as a table."""
-    table = Table(title=f"{policy} on {experiment.name}, {results.scales[experiment.name]}: final regret [95%]")
+    table = Table(
+        title=f"{policy} on {experiment.name} ({scale_label(results.scales[experiment.name])}): final regret [95%]"
+    )
     alphas = list(dict.fromkeys(setting.alpha for setting in experiment.settings))
     sigmas = list(dict.fromkeys(setting.sigma for setting in experiment.settings))
     table.add_column("α")

@@ -27,9 +27,9 @@ def greedy_ratio(catalog: Catalog, theta: Floats, K: int) -> tuple[float, float]
 
 
 def optimistic_ratio(catalog: Catalog, estimate: Floats, inverse: Floats, alpha: float, K: int) -> float:
-    """h(A_t, U)/max_A h(A, U): the greedy list by its index against the best of all lists, for one user.
+    """h(A_t, U)/max_A h(A, U) for one user: the greedy list compared with the best of all lists, by their indices.
 
-    U(A) is the index projected onto [0, 1] and h(A, U) = 1 - Π_k (1 - U(A^k)), as in the paper's proof. The paper
+    U(A) is the index projected onto [0, 1], and h(A, U) = 1 - Π_k (1 - U(A^k)), as in the paper's proof. The paper
     asserts that this is at least the γ of Theorem 1. Cost: all K-permutations of the items.
     """
 
@@ -49,19 +49,19 @@ class Widths(NamedTuple):
     summed: Floats
     """(users,): Σ_t Σ_k sqrt(ΔᵀM⁻¹Δ) over examined positions (Lemma 2)."""
     furthest: Floats
-    """(users,): the largest ‖θ̄_t - θ*‖_M, an α with which every interval would have held (Lemma 3)."""
+    """(users,): the largest ‖θ̄_t - θ*‖_M. With this α, every interval would have contained the true value (Lemma 3)."""
     ratios: list[tuple[float, bool]]
-    """For some states of the run: :func:`optimistic_ratio`, and whether every interval held at that step."""
+    """For some states of the run: :func:`optimistic_ratio`, and whether all intervals contained the true values."""
 
 
 def follow(problem: Problem, policy: CascadeLSB, steps: int, *, seed: int, look: int = 0) -> Widths:
     """Run the policy on the problem and record the quantities of the lemmas.
 
-    look: compute optimistic ratios every this many steps (0: never).
+    look: compute optimistic ratios every ``look`` steps (0: never).
     """
     model, theta = problem.model, problem.theta
     state: Any = policy.init(model.users)
-    luck = streams(seed, "luck", range(model.users))
+    generators = streams(seed, "luck", range(model.users))
     summed, furthest = np.zeros(model.users), np.zeros(model.users)
     ratios = []
     for step in range(steps):
@@ -76,8 +76,8 @@ def follow(problem: Problem, policy: CascadeLSB, steps: int, *, seed: int, look:
                 ratios.append((ratio, bool(distance[user] <= alpha)))
         lists = policy.recommend(state)
         gains = policy.gains(lists)
-        clicks = model.sample(lists, luck)
-        seen: Booleans = np.cumsum(clicks, axis=1) - clicks == 0  # nothing clicked above
+        clicks = model.sample(lists, generators)
+        seen: Booleans = np.cumsum(clicks, axis=1) - clicks == 0  # no click above
         widths = np.sqrt(np.maximum(0.0, np.einsum("uki,uij,ukj->uk", gains, state.inverse, gains)))
         summed += (widths * seen).sum(axis=1)
         policy.update(state, lists, clicks, gains)
