@@ -380,7 +380,7 @@ def test_reproduce_judges_claims_and_says_what_is_left_out(data, tmp_path):
         (("run", "films"), "experiment must be a name that 'thali experiments' lists, got 'films'"),
         (("run", "synthetic/20k", "--policies", "Best"), "policies must be among"),
         (("run", "synthetic/20k", "--policies", "Greedy"), "policies of synthetic/20k must be those it has"),
-        (("run", "synthetic/20k", "--sigma", "1"), "sigma must come with alpha"),
+        (("run", "synthetic/20k", "--sigma", "1"), "sigma can only be set together with alpha"),
         (("sweep", "synthetic/20k", "--alpha", "much"), "alpha must be a number or 'theory', got 'much'"),
         (("reproduce", "everything"), "experiment must be one of the suites"),
         (("run", "movielens/d5-K4", "--data", "nowhere"), "nowhere"),
