@@ -1,8 +1,11 @@
-"""How much optimism by default, and how much noise for sampling? Final regret of CascadeLSB for a range of α·σ, and by
-Thompson sampling for a range of σ, on the paper's synthetic problem and on generated ones, with the share of people on
-whom it is stuck on a worse list.
+"""Measure final regret for candidates of two defaults: the exploration parameter α, and the noise σ of sampling.
 
-make alpha prints the tables in docs/decisions.md, in over an hour on one core; --users 4 --steps 2000 is a look.
+The tables show the final regret of CascadeLSB for a range of α·σ, and of Thompson sampling for a range of σ, on the
+paper's synthetic problem and on generated problems. They also show the share of people for whom the policy is stuck on
+a list that is not the best.
+
+`make alpha` prints the tables for docs/decisions.md. It takes over an hour on one core; --users 4 --steps 2000 gives a
+first impression.
 """
 
 from __future__ import annotations
@@ -31,14 +34,16 @@ SIZES = (
 
 
 def optimism_of(optimism: float | str, sigma: float, steps: int) -> dict[str, Any]:
-    """Settings of a policy that is optimistic by α·σ."""
+    """Return the settings of a policy with this α·σ, or with the α of theory."""
     alpha = optimism if isinstance(optimism, str) else optimism / sigma
     return {"sigma": sigma, "alpha": alpha, "horizon": steps}
 
 
 def measure(draws: list[Problem], steps: int, settings: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Of all people of all draws of a problem: final regret, and whether they are stuck: over the last half the list
-    never changes, and it loses over 1% of the best list's clicks.
+    """Return the final regret of all people in all draws of a problem, and for whom the policy is stuck.
+
+    It is stuck if its list does not change over the last half of the steps, and loses over 1% of the best list's
+    clicks.
     """
     regret, stuck = [], []
     for seed, problem in enumerate(draws):
@@ -51,25 +56,30 @@ def measure(draws: list[Problem], steps: int, settings: dict[str, Any]) -> tuple
 
 
 def row(name: str, cells: list[str]) -> None:
-    """One line of the table, as it is known."""
+    """Print one row of a table as soon as it is known."""
     print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 def by_optimism(problems: list[list[Problem]], steps: int) -> None:
-    """The first table: which α·σ."""
-    print(f"Mean final regret after {steps} steps at σ=0.1, ± standard error (share of people stuck)\n")
+    """Print the first table: which α·σ is best."""
+    print(f"Mean final regret ± standard error after {steps} steps at σ=0.1 (share of people for whom it is stuck)\n")
     heads = [f"α·σ = {a}" if a != "theory" else "theory" for a in OPTIMISM]
     compare(problems, steps, dict(zip(heads, [optimism_of(a, 0.1, steps) for a in OPTIMISM], strict=True)))
 
 
 def by_noise(problems: list[list[Problem]], steps: int) -> None:
-    """The third table: which σ for sampling."""
-    print(f"\nSampling: mean final regret after {steps} steps, ± standard error (share of people stuck)\n")
+    """Print the third table: which σ is best for sampling."""
+    print(
+        f"\nSampling: mean final regret ± standard error after {steps} steps (share of people for whom it is stuck)\n"
+    )
     compare(problems, steps, {f"σ = {sigma}": {"explore": "sampling", "sigma": sigma} for sigma in NOISE})
 
 
 def compare(problems: list[list[Problem]], steps: int, columns: dict[str, dict[str, Any]]) -> None:
-    """A table of settings on problems, and how each setting compares with the best of a row."""
+    """Print a table with a row for each problem and a column for each setting, and compare the settings.
+
+    In the last two rows, a setting's regret is divided by the lowest regret on the same problem.
+    """
     row("problem", list(columns))
     row("---", ["---"] * len(columns))
     regret = np.empty((len(problems), len(columns)))
@@ -81,13 +91,16 @@ def compare(problems: list[list[Problem]], steps: int, columns: dict[str, dict[s
             cells.append(f"{final.mean():.3g} ± {standard_error(final):.2g} ({stuck.mean():.0%})")
         row(draws[0].name, cells)
     ratio = regret / regret.min(axis=1, keepdims=True)
-    row("worst, over the best of its row", [f"{x:.2f}" for x in ratio.max(axis=0)])
-    row("geometric mean of the same", [f"{x:.2f}" for x in np.exp(np.log(ratio).mean(axis=0))])
+    row("largest regret relative to the best setting", [f"{x:.2f}" for x in ratio.max(axis=0)])
+    row(
+        "geometric mean of regret relative to the best setting",
+        [f"{x:.2f}" for x in np.exp(np.log(ratio).mean(axis=0))],
+    )
 
 
 def by_sigma(problems: list[list[Problem]], steps: int) -> None:
-    """The second table: whether α·σ is the right thing to keep; on the first draw of each problem."""
-    print(f"\nThe default α·σ = {DEFAULT_OPTIMISM} at other σ: mean final regret ± standard error\n")
+    """Print the second table: whether the same α·σ is good for other σ. It uses the first draw of each problem."""
+    print(f"\nMean final regret ± standard error at the default α·σ = {DEFAULT_OPTIMISM}, for other σ\n")
     row("problem", [f"σ = {sigma}" for sigma in SIGMAS])
     row("---", ["---"] * len(SIGMAS))
     for draws in problems:
@@ -98,17 +111,26 @@ def by_sigma(problems: list[list[Problem]], steps: int) -> None:
 def main() -> None:
     """Print the tables."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--users", type=int, default=25, help="people on each draw of a problem")
-    options.add_argument("--draws", type=int, default=4, help="draws of each problem: its weights, people and luck")
-    options.add_argument("--steps", type=int, default=20_000)
-    options.add_argument("--table", choices=("optimism", "sigma", "noise", "all"), default="all")
-    given = options.parse_args()
-    problems = [[synthetic(given.users) for _ in range(given.draws)]]
+    options.add_argument(
+        "--users", type=int, default=25, help="Number of people in each draw of a problem (default: 25)."
+    )
+    options.add_argument(
+        "--draws",
+        type=int,
+        default=4,
+        help="Number of random draws of each problem, with its weights, people and clicks (default: 4).",
+    )
+    options.add_argument("--steps", type=int, default=20_000, help="Number of lists per person (default: 20000).")
+    options.add_argument(
+        "--table", choices=("optimism", "sigma", "noise", "all"), default="all", help="Table to print (default: all)."
+    )
+    chosen = options.parse_args()
+    problems = [[synthetic(chosen.users) for _ in range(chosen.draws)]]
     for L, d, K, top in SIZES:
-        problems.append([generated(L, d, K, top=top, users=given.users, seed=seed) for seed in range(given.draws)])
+        problems.append([generated(L, d, K, top=top, users=chosen.users, seed=seed) for seed in range(chosen.draws)])
     for name, make in (("optimism", by_optimism), ("sigma", by_sigma), ("noise", by_noise)):
-        if given.table in (name, "all"):
-            make(problems, given.steps)
+        if chosen.table in (name, "all"):
+            make(problems, chosen.steps)
 
 
 if __name__ == "__main__":

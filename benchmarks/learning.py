@@ -1,7 +1,7 @@
-"""What learning costs: CascadeLSB.update and its parts, single thread, in states reached by learning.
+"""Measure CascadeLSB.update and its parts on a single thread, in states reached by learning.
 
-OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/learning.py prints what the table in docs/decisions.md is made of.
-Numbers are µs a user: least, median (lower to upper quartile).
+OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/learning.py prints the numbers for a table in docs/decisions.md.
+They are in µs per user: minimum, median (lower quartile-upper quartile).
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ import numpy as np
 import thali
 from thali.policies.linear.state import LinearState
 
-#: d, K, users a batch
+#: d, K, users per batch.
 CASES = [(5, 4, 100), (10, 8, 100), (18, 12, 100), (40, 8, 100), (5, 4, 1), (18, 12, 1), (40, 8, 1)]
 L = 1000
 
 
 def quartiles(calls: Mapping[str, Callable[[], object]], repeats: int, users: int) -> dict[str, np.ndarray]:
-    """Least, lower quartile, median and upper quartile (4,) of µs a user for each call, taken in turns."""
+    """Return minimum, lower quartile, median and upper quartile (4,) of each call in µs per user.
+
+    The calls are made alternately.
+    """
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
@@ -32,7 +35,10 @@ def quartiles(calls: Mapping[str, Callable[[], object]], repeats: int, users: in
 
 
 def measure(d: int, K: int, users: int, *, repeats: int, warm: int = 100) -> dict[str, np.ndarray]:
-    """The quartiles of update after recommend, of refresh alone, and of NumPy's inverse, solve and determinant of M."""
+    """Return the quartiles of update after recommend, of refresh alone, and of NumPy.
+
+    NumPy computes the inverse of M, the solution for B, and the determinant.
+    """
     rng = np.random.default_rng(0)
     weights = np.zeros((L, d))
     for row in weights:
@@ -49,23 +55,24 @@ def measure(d: int, K: int, users: int, *, repeats: int, warm: int = 100) -> dic
     lists = policy.recommend(state)
     clicks = model.sample(lists, rng)
 
-    def plain() -> object:
+    def with_numpy() -> object:
         return np.linalg.inv(state.M), np.linalg.solve(state.M, state.B[:, :, None]), np.linalg.slogdet(state.M)
 
     step = {"recommend": lambda: policy.recommend(state), "update": lambda: policy.update(state, lists, clicks)}
-    found = quartiles(step, repeats, users) | quartiles({"refresh": state.refresh}, repeats, users)
-    return {name: found[name] for name in ("update", "refresh")} | quartiles({"numpy": plain}, repeats // 4, users)
+    times = quartiles(step, repeats, users) | quartiles({"refresh": state.refresh}, repeats, users)
+    times |= quartiles({"numpy": with_numpy}, repeats // 4, users)
+    return {name: times[name] for name in ("update", "refresh", "numpy")}
 
 
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--repeats", type=int, default=300)
+    options.add_argument("--repeats", type=int, default=300, help="Number of measurements of each call.")
     repeats = options.parse_args().repeats
-    print("| d | K | users a batch | update | refresh alone | NumPy's inv, solve, slogdet |\n" + "|---" * 6 + "|")
+    print("| d | K | users per batch | update | refresh alone | NumPy: inv, solve and slogdet |\n" + "|---" * 6 + "|")
     for d, K, users in CASES:
-        found = measure(d, K, users, repeats=repeats)
-        cells = (f"{a:.2f}, {c:.2f} ({b:.2f}-{e:.2f})" for a, b, c, e in found.values())
+        times = measure(d, K, users, repeats=repeats)
+        cells = (f"{a:.2f}, {c:.2f} ({b:.2f}-{e:.2f})" for a, b, c, e in times.values())
         print(f"| {d} | {K} | {users} | {' | '.join(cells)} |", flush=True)
 
 

@@ -19,7 +19,7 @@ Data = Annotated[
         help="Folder that contains the data sets, such as ml-1m/ (default: $THALI_DATA, else download if possible)."
     ),
 ]
-Out = Annotated[Path, typer.Option(help="Folder for the results: rows, figures and report.")]
+Out = Annotated[Path, typer.Option(help="Folder for results, figures and the report.")]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Number of processes on this machine (default: one per core).")
 ]
@@ -92,7 +92,7 @@ def reproduce(
     console.print("Writing figures and report ...")
     report = build(out)
     console.print(ledger_table(report.findings))
-    console.print(f"Report: {report.page}; figures: {out / 'figures'}; rows: {out / 'rows'}", soft_wrap=True)
+    console.print(f"Report: {report.page}; figures: {out / 'figures'}; results: {out / 'rows'}", soft_wrap=True)
 
 
 def experiments() -> None:
@@ -140,7 +140,7 @@ def run(
     """Run one experiment.
 
     Options such as --steps replace the settings of the experiment. Print a table of regret, clicks and diversity, and
-    store the rows as Parquet files. You can stop with Ctrl-C; the same command then resumes where it stopped.
+    store the results as Parquet files. You can stop with Ctrl-C; the same command then resumes where it stopped.
 
     Example: thali run synthetic/20k --users 4 --steps 1000
     """
@@ -152,7 +152,9 @@ def run(
     experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
     results = _perform([experiment], data, out, workers, cluster, seed, console)
     console.print(outcomes_table(results, [experiment.name]))
-    console.print(f"Rows: {out / 'rows' / experiment.name}. To draw figures, run: thali report {out}", soft_wrap=True)
+    console.print(
+        f"Results: {out / 'rows' / experiment.name}. To draw figures, run: thali report {out}", soft_wrap=True
+    )
 
 
 def sweep(
@@ -198,7 +200,9 @@ def robustness(
     source: Annotated[str, typer.Argument(help="Data set, such as movielens, songs-hetrec, yelp-core40 or yelp-hin.")],
     full: Annotated[
         bool,
-        typer.Option("--full", help="Run 50 people for 5,000 steps, which takes half an hour instead of a minute."),
+        typer.Option(
+            "--full", help="Run 50 people of each kind for 5,000 steps, which takes half an hour instead of a minute."
+        ),
     ] = False,
     d: Annotated[int, typer.Option(min=1, help="Number of topics.")] = 18,
     K: Annotated[int, typer.Option("--K", min=1, help="Number of items per list.")] = 12,
@@ -256,7 +260,7 @@ def report(
 ) -> None:
     """Rebuild the report from stored results.
 
-    Write report.html, the figures and the ledger of claims again from the stored rows, without running anything.
+    Write report.html, its figures and the verdict on each claim of the paper again, without running any experiment.
     """
     from rich.console import Console
 

@@ -23,7 +23,7 @@ def replay(
     log: Annotated[Path, typer.Argument(help="Log file, with one JSON object per line.")],
     store: Store = DEFAULT,
     catalog: Annotated[
-        Path | None, typer.Option(help="Catalog file (default: the one that the store was last served with).")
+        Path | None, typer.Option(help="Catalog file (default: the one that the service last used with this store).")
     ] = None,
     keep_days: Annotated[
         float,
@@ -138,7 +138,7 @@ def _open(url: str, *, new: bool = False) -> Iterator[SqlStore]:
 
 
 def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommender:
-    """Open a recommender with the learners that the store was last served with, or with the default learner."""
+    """Open a recommender with the learners that the service last used with this store, or with the default learner."""
     import json
 
     from thali.catalog.file import load_catalog
@@ -155,13 +155,13 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
     with _open(url, new=True) as opened, opened.transaction(PATIENCE_S):
         opened.migrate()
         running = json.loads(opened.meta("running") or "{}")
-        served, heading = opened.meta("catalog"), opened.heading()
-    if catalog is None and served is None:
-        raise ValueError(f"catalog must be given, because store {url} has not been served yet; use --catalog")
-    loaded = load_catalog(str(catalog or served))
+        last_catalog, heading = opened.meta("catalog"), opened.heading()
+    if catalog is None and last_catalog is None:
+        raise ValueError(f"catalog must be given with --catalog, because no service has used store {url} yet")
+    loaded = load_catalog(str(catalog or last_catalog))
     if heading is not None and heading.digest != content_digest(loaded):
         raise ValueError(
-            f"catalog must be the one that the store uses, got a different one in {catalog or served}; "
+            f"catalog must be the one that the store uses, got a different one in {catalog or last_catalog}; "
             "to switch to it, run 'thali serve' with it first"
         )
     if not running:
