@@ -14,7 +14,6 @@ from thali.cli import catalog, demo, experiments, serve, store, warmup
 
 app = typer.Typer(
     name="thali",
-    help="Learn, click by click, which diverse list of items to show each person.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -51,7 +50,10 @@ def main() -> None:
 
 @app.callback(invoke_without_command=True)
 def thali(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
-    """Learn, click by click, which diverse list of items to show each person."""
+    """Learn, click by click, which diverse list of items to show each person.
+
+    thali is based on the paper "Online Diverse Learning to Rank from Partial-Click Feedback" (arXiv 1811.00911).
+    """
     if version:
         from importlib.metadata import version as installed
 

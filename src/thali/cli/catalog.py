@@ -41,7 +41,7 @@ def build(
         Path | None,
         typer.Option(
             help="Estimate weights from this table, with columns user, item and value. "
-            "Without a column value, every row counts 1."
+            "If there is no column value, each row counts 1."
         ),
     ] = None,
     weights: Annotated[

@@ -120,9 +120,8 @@ def use_everything() -> None:
             policy.recommend(state, rng=0, exclude=[0])
             policy.recommend(state, rng=0, candidates=[[0, 1], [1, 2]])
         serve(catalog, K)
-    many = Catalog(
-        np.random.default_rng(0).random((80, 6))
-    )  # many items, for a search index with boxes, and many topics
+    # Enough items for a search index with boxes, and enough topics for the bounds that only many topics use.
+    many = Catalog(np.random.default_rng(0).random((80, 6)))
     greedy_lists(many, np.full((1, 6), 0.1), K)
     many.put(80, np.full(6, 0.5))
     many.put(0, np.full(6, 0.4))

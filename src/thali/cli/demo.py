@@ -44,7 +44,8 @@ def demo(
     Without --web, run the paper's synthetic experiment: four policies learn the same taste, choosing lists of 2 among
     53 items. Print a table, and draw the regret of each policy.
 
-    With --web, serve a page on which you click and thali learns, and on which you can watch simulated people.
+    With --web, serve a web page. There you click items and see what thali learns about your taste, or watch how it
+    learns the tastes of simulated people.
 
     Example: thali demo --steps 2000
 

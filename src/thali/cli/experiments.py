@@ -57,7 +57,7 @@ def reproduce(
     ] = False,
     at: Annotated[
         str,
-        typer.Option(help="Exploration parameter α: 'practical', 'theory', or 'all' values of each experiment."),
+        typer.Option(help="Exploration parameter α: 'practical', 'theory', or 'all' values that the experiment lists."),
     ] = "all",
     data: Data = None,
     out: Out = Path("results"),
