@@ -45,8 +45,8 @@ def replay(
 
     with _recommender(store, catalog, keep_days) as recommender, _bar("lines") as advance:
         done = learn(recommender, log, advance)
-    again = f" ({done.before} lines had been learned previously)" if done.before else ""
-    typer.echo(f"Learned from {done.learned} lists of {log}{again}.")
+    again = f" ({_count(done.before, 'line')} had been learned previously)" if done.before else ""
+    typer.echo(f"Learned from {_count(done.learned, 'list')} in {log}{again}.")
 
 
 def backup(
@@ -63,7 +63,7 @@ def backup(
 
     with _open(store) as opened, _bar("rows") as advance:
         rows = copy(opened, path, advance)
-    typer.echo(f"Copied {rows} rows from {opened.url} to {path}.")
+    typer.echo(f"Copied {_count(rows, 'row')} from {opened.url} to {path}.")
 
 
 def restore(
@@ -82,7 +82,7 @@ def restore(
 
     with _open(store, new=True) as opened, _bar("rows") as advance:
         rows = put(path, opened, replace=replace, progress=advance)
-    typer.echo(f"Copied {rows} rows from {path} to {opened.url}.")
+    typer.echo(f"Copied {_count(rows, 'row')} from {path} to {opened.url}.")
 
 
 def export(
@@ -99,7 +99,7 @@ def export(
 
     with _open(store) as opened, _bar("rows") as advance:
         count = export_learned(opened, path, advance)
-    typer.echo(f"Exported the statistics of {count} users and learners to {path}.")
+    typer.echo(f"Exported {_count(count, 'line')} of statistics to {path}.")
 
 
 def import_(
@@ -120,7 +120,12 @@ def import_(
 
     with _open(store, new=True) as opened, _bar("lines") as advance:
         count = import_learned(path, opened, replace=replace, progress=advance)
-    typer.echo(f"Imported the statistics of {count} users and learners into {opened.url}.")
+    typer.echo(f"Imported {_count(count, 'line')} of statistics into {opened.url}.")
+
+
+def _count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless the number is 1."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 @contextmanager
