@@ -281,7 +281,10 @@ def policies() -> str:
         rows.append((f"`{name}`", spread(speed.step(policy, case.model, warm=1100), 1, 1e6), f"{size:,}"))
         print(*rows[-1], sep=" | ", flush=True)
     data = "MovieLens 1M" if has_movielens else "MovieLens-like weights"
-    return table(f"{data}, L=1000, d=18, K=12 | {PER_STEP} | bytes of saved state per user", rows)
+    return table(
+        f"{data}, L=1000, d=18, K=12 | {PER_STEP}, median (lower to upper quartile) | bytes of saved state per user",
+        rows,
+    )
 
 
 FILMS, DENSE = "1,000 films, 18 genres, lists of 12", "100,000 items with weights on all 20 topics, lists of 10"

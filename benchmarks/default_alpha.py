@@ -4,7 +4,7 @@ The tables show the final regret of CascadeLSB for a range of α·σ, and of Tho
 paper's synthetic problem and on generated problems. They also show the share of people for whom the policy is stuck on
 a list that is not the best.
 
-`make alpha` prints the tables for docs/decisions.md. It takes over an hour on one core; --users 4 --steps 2000 gives a
+`make alpha` prints the tables for docs/default-alpha.md. It takes over an hour on one core; --users 4 --steps 2000 gives a
 first impression.
 """
 
@@ -91,9 +91,9 @@ def compare(problems: list[list[Problem]], steps: int, columns: dict[str, dict[s
             cells.append(f"{final.mean():.3g} ± {standard_error(final):.2g} ({stuck.mean():.0%})")
         row(draws[0].name, cells)
     ratio = regret / regret.min(axis=1, keepdims=True)
-    row("largest regret relative to the best setting", [f"{x:.2f}" for x in ratio.max(axis=0)])
+    row("worst ratio to the best of the row", [f"{x:.2f}" for x in ratio.max(axis=0)])
     row(
-        "geometric mean of regret relative to the best setting",
+        "geometric mean of that ratio",
         [f"{x:.2f}" for x in np.exp(np.log(ratio).mean(axis=0))],
     )
 

@@ -1,6 +1,6 @@
 """Measure CascadeLSB.update and its parts on a single thread, in states reached by learning.
 
-OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/learning.py prints the numbers for a table in docs/decisions.md.
+OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/learning.py prints the numbers for docs/learning-cost.md.
 They are in µs per user: minimum, median (lower quartile-upper quartile).
 """
 
