@@ -4,8 +4,8 @@ The tables show the final regret of CascadeLSB for a range of α·σ, and of Tho
 paper's synthetic problem and on generated problems. They also show the share of people for whom the policy is stuck on
 a list that is not the best.
 
-`make alpha` prints the tables for docs/default-alpha.md. It takes over an hour on one core; --users 4 --steps 2000 gives a
-first impression.
+`make alpha` prints the tables for docs/default-alpha.md. It takes over an hour on one core. The options --users 4
+--steps 2000 give a first impression.
 """
 
 from __future__ import annotations
