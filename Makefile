@@ -31,60 +31,60 @@ help:
 	@$(INSTALL) -e ./client -e '.[lab,serve,dev]'
 	@touch $@
 
-demo: .venv/lab ## run the paper's synthetic experiment, and draw a figure
+demo: .venv/lab ## Run the paper's synthetic experiment, and draw a figure
 	@$(BIN)/thali demo
 
-page: .venv/lab ## serve a web page on which you can try thali
+page: .venv/lab ## Serve a web page on which you can try thali
 	@$(BIN)/thali demo --web --port $(PORT)
 
-picture: .venv/lab ## redraw the picture of the README
+picture: .venv/lab ## Redraw the picture of the README
 	@$(BIN)/thali demo --out docs/demo.png
 
-screenshots: .venv/dev ## take the screenshots of the page again
+screenshots: .venv/dev ## Take the screenshots of the page again
 	@$(BIN)/python tests/helpers/screenshots.py
 
-reproduce: .venv/lab ## run the paper's experiments at a small scale, and write a report
+reproduce: .venv/lab ## Run the paper's experiments at a small scale, and write a report
 	@$(BIN)/thali reproduce
 
-test: .venv/dev ## run the fast tests
+test: .venv/dev ## Run the fast tests
 	$(BIN)/python -m pytest -m "not slow"
 
-test-slow: .venv/dev ## run the slow tests, which include minimum speeds
+test-slow: .venv/dev ## Run the slow tests, which include minimum speeds
 	$(BIN)/python -m pytest -m slow
 
-check: .venv/dev ## check style, types and imports between packages
+check: .venv/dev ## Check style, types and imports between packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: .venv/dev ## format the code
+format: .venv/dev ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-messages: .venv/dev ## list all error messages with file and line
+messages: .venv/dev ## List all error messages with file and line
 	@$(BIN)/python tests/helpers/messages.py
 
-wheels: .venv/lab ## build the packages thali and thali-client in dist/
+wheels: .venv/lab ## Build the packages thali and thali-client in dist/
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet wheel --no-deps --wheel-dir dist ./client .
 
-bench: .venv/dev ## measure lists against textbook NumPy, and update the docs
+bench: .venv/dev ## Measure lists against textbook NumPy, and update the docs
 	$(BIN)/python benchmarks/bench.py
 
-bench-serve: .venv/dev ## measure the service, and update docs/performance-service.md
+bench-serve: .venv/dev ## Measure the service, and update docs/performance-service.md
 	$(BIN)/python benchmarks/serve.py
 
-compare: .venv/dev ## compare the speed with another clone: make compare OLD=path
+compare: .venv/dev ## Compare the speed with another clone: make compare OLD=path
 	$(BIN)/python benchmarks/compare.py $(OLD)
 
-first-use: .venv/dev ## measure import and compilation, and update docs/first-use.md
+first-use: .venv/dev ## Measure import and compilation, and update docs/first-use.md
 	$(BIN)/python benchmarks/first_use.py
 
-alpha: .venv/dev ## measure candidates for the default of the exploration parameter α
+alpha: .venv/dev ## Measure candidates for the default of the exploration parameter α
 	$(BIN)/python benchmarks/default_alpha.py
 
-theory: .venv/dev ## check the paper's theorems and lemmas numerically
+theory: .venv/dev ## Check the paper's theorems and lemmas numerically
 	$(BIN)/python benchmarks/theory.py
 
-clean: ## remove .venv and everything that was built
+clean: ## Remove .venv and everything that was built
 	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

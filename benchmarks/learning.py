@@ -1,7 +1,7 @@
-"""Measure CascadeLSB.update and its parts on a single thread, in states reached by learning.
+"""What learning costs: CascadeLSB.update and its parts on a single thread, in states reached by learning.
 
-OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/learning.py prints the numbers for docs/learning-cost.md.
-They are in µs per user: minimum, median (lower quartile-upper quartile).
+OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/learning.py measures the current version for docs/learning-cost.md.
+Numbers are µs per user: minimum, median (lower to upper quartile).
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ L = 1000
 
 
 def quartiles(calls: Mapping[str, Callable[[], object]], repeats: int, users: int) -> dict[str, np.ndarray]:
-    """Return minimum, lower quartile, median and upper quartile (4,) of each call in µs per user.
-
-    The calls are made alternately.
-    """
+    """Return minimum, lower quartile, median and upper quartile (4,) of µs per user for each call. Calls alternate."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
@@ -35,10 +32,7 @@ def quartiles(calls: Mapping[str, Callable[[], object]], repeats: int, users: in
 
 
 def measure(d: int, K: int, users: int, *, repeats: int, warm: int = 100) -> dict[str, np.ndarray]:
-    """Return the quartiles of update after recommend, of refresh alone, and of NumPy.
-
-    NumPy computes the inverse of M, the solution for B, and the determinant.
-    """
+    """Return the quartiles of update after recommend, of refresh alone, and of inv, solve and slogdet of M in NumPy."""
     rng = np.random.default_rng(0)
     weights = np.zeros((L, d))
     for row in weights:
@@ -55,24 +49,23 @@ def measure(d: int, K: int, users: int, *, repeats: int, warm: int = 100) -> dic
     lists = policy.recommend(state)
     clicks = model.sample(lists, rng)
 
-    def with_numpy() -> object:
+    def plain() -> object:
         return np.linalg.inv(state.M), np.linalg.solve(state.M, state.B[:, :, None]), np.linalg.slogdet(state.M)
 
     step = {"recommend": lambda: policy.recommend(state), "update": lambda: policy.update(state, lists, clicks)}
-    times = quartiles(step, repeats, users) | quartiles({"refresh": state.refresh}, repeats, users)
-    times |= quartiles({"numpy": with_numpy}, repeats // 4, users)
-    return {name: times[name] for name in ("update", "refresh", "numpy")}
+    parts = quartiles(step, repeats, users) | quartiles({"refresh": state.refresh}, repeats, users)
+    return {name: parts[name] for name in ("update", "refresh")} | quartiles({"numpy": plain}, repeats // 4, users)
 
 
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--repeats", type=int, default=300, help="Number of measurements of each call.")
+    options.add_argument("--repeats", type=int, default=300, help="number of repetitions of each measurement")
     repeats = options.parse_args().repeats
-    print("| d | K | users per batch | update | refresh alone | NumPy: inv, solve and slogdet |\n" + "|---" * 6 + "|")
+    print("| d | K | users per batch | update | refresh alone | inv, solve, slogdet in NumPy |\n" + "|---" * 6 + "|")
     for d, K, users in CASES:
-        times = measure(d, K, users, repeats=repeats)
-        cells = (f"{a:.2f}, {c:.2f} ({b:.2f}-{e:.2f})" for a, b, c, e in times.values())
+        measured = measure(d, K, users, repeats=repeats)
+        cells = (f"{a:.2f}, {c:.2f} ({b:.2f}-{e:.2f})" for a, b, c, e in measured.values())
         print(f"| {d} | {K} | {users} | {' | '.join(cells)} |", flush=True)
 
 
