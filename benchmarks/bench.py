@@ -1,7 +1,8 @@
-"""Everything about speed: tables and the picture in docs/performance.md and docs/policies.md, measured here.
+"""Measure how fast thali builds lists and learns, compared with textbook NumPy, and update the docs.
 
-make bench takes several minutes and writes them into the pages; what is between markers is written by this script.
---only NAME measures one part and prints it. It holds BLAS to one thread, so run it by make.
+`make bench` takes several minutes. It prints each table, and writes it to docs/performance-tables.md or, for the table
+of all policies, docs/policies.md. It also draws docs/speed.png, and writes the summary in docs/performance.md. NumPy
+must use one thread, as thali does; `make bench` sees to that.
 """
 
 from __future__ import annotations
@@ -10,45 +11,42 @@ import argparse
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import cases
 import klucb
 import numpy as np
+import pages
 import speed
+from pages import table
 
 import thali
 from thali.lists.engine import SearchIndex
 
-PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-PAGES = {"policies": PAGE.with_name("policies.md")}
-SEVERAL = "µs a user-step, median (lower to upper quartile)"
+# The page of each table; performance-tables.md for all others.
+PAGES = {"policies": "policies.md", "summary": "performance.md"}
+TABLES = "performance-tables.md"
+PER_STEP = "µs per user and step"
+SIZES = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 
 def spread(values: np.ndarray, digits: int = 1, scale: float = 1.0) -> str:
-    """Median (lower to upper quartile)."""
+    """Return the median (lower quartile-upper quartile) as text."""
     middle, low, high = np.quantile(values * scale, [0.5, 0.25, 0.75])
     return f"{middle:,.{digits}f} ({low:,.{digits}f}-{high:,.{digits}f})"
 
 
-def table(header: str, rows: Sequence[tuple[object, ...]]) -> str:
-    """A table in Markdown."""
-    columns = header.split(" | ")
-    lines = [f"| {header} |", "|---" * len(columns) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
-
-
 def steps() -> str:
-    """Steps of a thousand items, 100 users a batch."""
-    here = cases.data_folder() is not None
+    """A thousand items, 100 users per batch."""
+    has_movielens = cases.data_folder() is not None
     named: dict[str, tuple[Callable[[np.random.Generator], cases.Case], int]] = {}
-    if here:
+    if has_movielens:
         named["MovieLens 1M, L=1000, d=18, K=12"] = cases.movielens(18), 12
         named["MovieLens 1M, L=1000, d=5, K=4"] = cases.movielens(5), 4
     named["random sparse, L=1000, d=40, K=8"] = cases.random_sparse, 8
     named["MovieLens-like, L=1000, d=18, K=12"] = cases.like_movielens, 12
-    named["the same sets, even films"] = cases.even_films, 12
+    named["MovieLens-like with evenly attractive films"] = cases.even_films, 12
     rows = []
     for name, (make, K) in named.items():
         for alpha in (None, "theory"):
@@ -60,11 +58,13 @@ def steps() -> str:
                      spread(times["numpy"], 0, 1e6), spread(times["ratio"], 0))
                 )  # fmt: skip
                 print(*rows[-1], sep=" | ", flush=True)
-    return table(f"case | α | after steps | thali, {SEVERAL} | of which recommend | NumPy, µs | times faster", rows)
+    return table(
+        f"case | α | after steps | thali: {PER_STEP} | of which recommend | NumPy: {PER_STEP} | times faster", rows
+    )
 
 
 def sparse(L: int) -> Callable[[np.random.Generator], cases.Case]:
-    """One user, and so many items with 1 to 3 of 40 topics."""
+    """Return a function that creates one user and L items, each with 1 to 3 of 40 topics."""
     return lambda rng: cases.random_sparse(rng, users=1, L=L)
 
 
@@ -79,53 +79,54 @@ def large() -> str:
                  f"{times['numpy'][0]:.1f}", f"{times['numpy'][0] / np.median(times['thali']):,.0f}")
             )  # fmt: skip
             print(*rows[-1], sep=" | ", flush=True)
-    return table("α | after steps | a list, ms | a step, ms | NumPy's step, s | times faster", rows)
+    return table("α | after steps | thali: ms per list | thali: ms per step | NumPy: s per step | times faster", rows)
 
 
 def growth() -> str:
-    """A list from a thousand to a million items, and the picture."""
-    sizes = [1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
-    found: dict[tuple[str, int], float] = {}
+    """From a thousand to a million items, one user."""
     rows: list[tuple[str, ...]] = []
-    for L in sizes:
+    seconds: dict[str, list[float]] = {"new": [], "learned": [], "numpy": []}
+    for L in SIZES:
         every = 10 if L <= 100_000 else 30
         times = {warm: speed.measure(sparse(L), 10, warm=warm, repeats=30, every=every) for warm in (0, 100)}
-        found["fresh", L], found["learned", L] = (float(np.median(times[warm]["recommend"])) for warm in (0, 100))
-        found["numpy", L] = float(np.median(times[100]["numpy"]))
+        seconds["new"].append(float(np.median(times[0]["recommend"])))
+        seconds["learned"].append(float(np.median(times[100]["recommend"])))
+        seconds["numpy"].append(float(np.median(times[100]["numpy"])))
         rows.append(
             (f"{L:,}", spread(times[0]["recommend"], 0, 1e6), spread(times[100]["recommend"], 0, 1e6),
-             f"{found['numpy', L] * 1e6:,.0f}")
+             f"{seconds['numpy'][-1] * 1e6:,.0f}")
         )  # fmt: skip
         print(*rows[-1], sep=" | ", flush=True)
-    times_as_long = {who: found[who, 1_000_000] / found[who, 10_000] for who in ("fresh", "learned", "numpy")}
-    rows.append(
-        ("1,000,000 over 10,000", *(f"{times_as_long[who]:.1f} times" for who in ("fresh", "learned", "numpy")))
+    small, large = SIZES.index(10_000), SIZES.index(1_000_000)
+    factors = [f"{taken[large] / taken[small]:.1f} times" for taken in seconds.values()]
+    rows.append(("1,000,000 compared with 10,000", *factors))
+    return table(
+        "items (L) | thali, new user: µs per list | thali, after 100 steps: µs per list | NumPy: µs per step", rows
     )
-    draw(sizes, found)
-    return table("L | a list, µs: nothing known | after 100 steps | NumPy, µs", rows)
 
 
-def draw(sizes: list[int], found: dict[tuple[str, int], float]) -> None:
-    """Time a list against L, both axes logarithmic."""
+def draw(docs: Path) -> None:
+    """Draw the table of growth(): time against the number of items, both axes logarithmic."""
+    rows = [row for row in pages.rows(docs / TABLES, "growth") if row[0].replace(",", "").isdigit()]
+    numbers = np.array([[float(cell.split(" (")[0].replace(",", "")) for cell in row] for row in rows])
+    items, new, learned, numpy = numbers.T
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    for who, label, style in (
-        ("numpy", "textbook NumPy", "s-"),
-        ("learned", "thali, after 100 steps", "o-"),
-        ("fresh", "thali, nothing known", "o--"),
+    for taken, label, style, color in (
+        (numpy, "textbook NumPy, list and update", "s-", "#888888"),
+        (learned, "thali, after 100 steps", "o-", "#b5452c"),
+        (new, "thali, new user", "o--", "#b5452c"),
     ):
-        axes.loglog(
-            sizes, [found[who, L] for L in sizes], style, label=label, color={"numpy": "#888888"}.get(who, "#b5452c")
-        )
-    axes.set(xlabel="items in the catalog, L", ylabel="seconds a list")
-    axes.set_title("The same lists: 1 to 3 of 40 topics an item, K = 10, one user", fontsize=10)
+        axes.loglog(items, taken / 1e6, style, label=label, color=color)
+    axes.set(xlabel="items in the catalog, L", ylabel="seconds per list")
+    axes.set_title("The same lists: 1 to 3 of 40 topics per item, K = 10, one user", fontsize=10)
     axes.grid(alpha=0.3, which="major")
     axes.legend(frameon=False)
-    figure.savefig(PAGE.parent / "speed.png", dpi=150)
+    figure.savefig(docs / "speed.png", dpi=150)
     plt.close(figure)
 
 
@@ -141,11 +142,11 @@ def dense() -> str:
                      spread(times["ratio"], 0 if np.median(times["ratio"]) > 20 else 1))
                 )  # fmt: skip
                 print(*rows[-1], sep=" | ", flush=True)
-    return table("rows | α | after steps | a step, ms | NumPy, ms | times faster", rows)
+    return table("weights | α | after steps | thali: ms per step | NumPy: ms per step | times faster", rows)
 
 
 def kl_ucb() -> str:
-    """CascadeKL-UCB next to bisection."""
+    """CascadeKL-UCB compared with bisection."""
     makes = {"MovieLens 1M": cases.movielens(18)} if cases.data_folder() is not None else {}
     rows = []
     for name, make in {**makes, "MovieLens-like": cases.like_movielens}.items():
@@ -156,29 +157,31 @@ def kl_ucb() -> str:
                  spread(times["numpy"], 0, 1e6), spread(times["ratio"], 0))
             )  # fmt: skip
             print(*rows[-1], sep=" | ", flush=True)
-    return table(f"case | after steps | thali, {SEVERAL} | of which recommend | NumPy, µs | times faster", rows)
+    return table(
+        f"case | after steps | thali: {PER_STEP} | of which recommend | NumPy: {PER_STEP} | times faster", rows
+    )
 
 
 def index() -> str:
-    """Memory of the index of a million items, building it, and changing it."""
+    """The search index of a million items: its memory, building it, and changing it."""
     rng = np.random.default_rng(0)
     weights = cases.sparse_weights(rng, 1_000_000, 40)
     builds = []
     for _ in range(5):
         catalog = thali.Catalog(weights)
         begin = time.perf_counter()
-        groups = catalog.derived(SearchIndex)
+        built = catalog.derived(SearchIndex)
         builds.append(time.perf_counter() - begin)
-    items = sum(array.nbytes for array in catalog.sparse)
+    weight_bytes = sum(array.nbytes for array in catalog.sparse)
     rows: list[tuple[object, ...]] = [
-        ("bytes an item: index", f"{groups.nbytes / catalog.L:.0f}"),
-        ("bytes an item: the weights themselves", f"{items / catalog.L:.0f}"),
-        ("building, s", spread(np.array(builds), 2)),
+        ("memory of the index, bytes per item", f"{built.nbytes / catalog.L:.0f}"),
+        ("memory of the weights themselves, bytes per item", f"{weight_bytes / catalog.L:.0f}"),
+        ("building the index, s", spread(np.array(builds), 2)),
     ]
     policy = thali.CascadeLSB(catalog, 10)
     state = policy.init(1)
     new = cases.sparse_weights(rng, 3000, 40).toarray()
-    # Everything compiled.
+    # Call everything once, so that no compilation is measured.
     policy.recommend(state)
     catalog.put("first", new[0])
     catalog.put(0, new[1])
@@ -195,18 +198,18 @@ def index() -> str:
             do(n)
             taken.append(time.perf_counter() - begin)
         rows.append(
-            (f"{what}, µs (and the slowest of 1000)", f"{spread(np.array(taken), 0, 1e6)}; {max(taken) * 1e6:,.0f}")
+            (f"{what}, µs; then the slowest of 1000", f"{spread(np.array(taken), 0, 1e6)}; {max(taken) * 1e6:,.0f}")
         )
     begin = time.perf_counter()
     policy.recommend(state)
-    rows.append(("the next list after all that, ms", f"{(time.perf_counter() - begin) * 1e3:.2f}"))
+    rows.append(("the next list after these changes, ms", f"{(time.perf_counter() - begin) * 1e3:.2f}"))
     for row in rows:
         print(*row, sep=" | ", flush=True)
-    return table("L=1,000,000, d=40, 1 to 3 topics | median (lower to upper quartile)", rows)
+    return table("1,000,000 items with 1 to 3 of 40 topics | measured", rows)
 
 
 def candidates() -> str:
-    """A list from some of a million items, and from all but some."""
+    """Lists from some of a million items, and from all except some."""
     rng = np.random.default_rng(0)
     case = cases.random_sparse(rng, users=1, L=1_000_000)
     policy = thali.CascadeLSB(case.catalog, 10)
@@ -223,9 +226,9 @@ def candidates() -> str:
                 begin = time.perf_counter()
                 policy.recommend(state, **{what: chosen})
                 taken.append(time.perf_counter() - begin)
-            rows.append((f"{what}= {size:,} of 1,000,000", spread(np.array(taken), 3, 1e3)))
+            rows.append((f"`{what}`: {size:,} of 1,000,000 items", spread(np.array(taken), 3, 1e3)))
             print(*rows[-1], sep=" | ", flush=True)
-    return table("one user, after 100 steps | a list, ms: median (lower to upper quartile)", rows)
+    return table("one user, after 100 steps | ms per list", rows)
 
 
 def threads() -> str:
@@ -252,7 +255,7 @@ def threads() -> str:
     ways: dict[str, Callable[[], object]] = {
         "threads=1": lambda: policies[1].recommend(state),
         "threads=2": lambda: policies[2].recommend(state),
-        "two Python threads, half of the users each": both,
+        "two Python threads, each with half of the users": both,
     }
     for _ in range(40):
         for name, way in ways.items():
@@ -263,22 +266,53 @@ def threads() -> str:
         gain = np.array(taken["threads=1"]) / np.array(values)
         rows.append((name, spread(np.array(values), 2, 1e6), f"{1 / np.median(values):,.0f}", spread(gain, 2)))
         print(*rows[-1], sep=" | ", flush=True)
-    return table(f"{users} users a call | µs a list | lists a second | times threads=1", rows)
+    return table(f"{users} users per call | µs per list | lists per second | speedup over threads=1", rows)
 
 
 def policies() -> str:
-    """A step of every policy, people included: 50 users a batch, steps 1101 to 1300, so that windows are full."""
-    here = cases.data_folder() is not None
+    """Every policy, 50 users per batch, steps 1101 to 1300, so that windows are full. Includes simulated clicks."""
+    has_movielens = cases.data_folder() is not None
     rng = np.random.default_rng(0)
-    case = (cases.movielens(18, users=50) if here else lambda rng: cases.like_movielens(rng, users=50))(rng)
+    case = (cases.movielens(18, users=50) if has_movielens else lambda rng: cases.like_movielens(rng, users=50))(rng)
     rows = []
     for name, make in thali.POLICIES.items():
         policy = make(case.catalog, 12)
         size = sum(array.nbytes for array in policy.init(1).arrays.values())
         rows.append((f"`{name}`", spread(speed.step(policy, case.model, warm=1100), 1, 1e6), f"{size:,}"))
         print(*rows[-1], sep=" | ", flush=True)
-    data = "MovieLens 1M" if here else "MovieLens-like weights"
-    return table(f"{data}, L=1000, d=18, K=12 | {SEVERAL} | bytes of state a user, as saved", rows)
+    data = "MovieLens 1M" if has_movielens else "MovieLens-like weights"
+    return table(
+        f"{data}, L=1000, d=18, K=12 | {PER_STEP}, median (lower to upper quartile) | bytes of saved state per user",
+        rows,
+    )
+
+
+FILMS, DENSE = "1,000 films, 18 genres, lists of 12", "100,000 items with weights on all 20 topics, lists of 10"
+# The rows of the summary: label; the table it is from; the first cells of its row there; the columns of thali's time,
+# NumPy's time and their ratio; and the units of the two times.
+SUMMARY = (
+    (f"MovieLens 1M: {FILMS}", "steps", ("MovieLens 1M, L=1000, d=18, K=12", "default", "100"), (3, 5, 6), "µs", "µs"),
+    ("1,000 items with 1 to 3 of 40 topics, lists of 8", "steps",
+     ("random sparse, L=1000, d=40, K=8", "default", "100"), (3, 5, 6), "µs", "µs"),
+    ("1,000,000 items with 1 to 3 of 40 topics, lists of 10", "large", ("default", "100"), (3, 4, 5), "ms", "s"),
+    (f"{DENSE}; concentrated weights", "dense", ("Dirichlet(0.1)", "default", "100"), (3, 4, 5), "ms", "ms"),
+    (f"{DENSE}; uniform weights", "dense", ("uniform", "default", "100"), (3, 4, 5), "ms", "ms"),
+    (f"CascadeKL-UCB on MovieLens 1M: {FILMS}", "kl_ucb", ("MovieLens 1M", "100"), (2, 4, 5), "µs", "µs"),
+)  # fmt: skip
+
+
+def summary(docs: Path) -> str:
+    """The main rows of the other tables: medians after 100 steps, at the default α."""
+    rows = []
+    for label, name, first_cells, columns, unit, numpy_unit in SUMMARY:
+        for row in pages.rows(docs / TABLES, name):
+            if tuple(row[: len(first_cells)]) == first_cells:
+                own, numpy, ratio = (row[column].split(" (")[0] for column in columns)
+                rows.append((label, f"{own} {unit}", f"{numpy} {numpy_unit}", ratio))
+    text = table("case | thali: time per user and step | NumPy: time per user and step | times faster", rows)
+    *_, (_, _, factor, numpy_factor) = pages.rows(docs / TABLES, "growth")
+    growth = f"A list from 1,000,000 items takes {factor} as long as one from 10,000 items (NumPy: {numpy_factor})."
+    return f"{text}\n\n{growth}"
 
 
 PARTS: dict[str, Callable[[], str]] = {
@@ -287,20 +321,20 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Measure, and write the page."""
+    """Measure, and update the pages."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--only", choices=PARTS)
-    only = options.parse_args().only
+    options.add_argument("--only", choices=[*PARTS, "summary"], help="Measure and update only this table.")
+    pages.add_docs_option(options)
+    chosen = options.parse_args()
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
-        raise SystemExit(
-            "OPENBLAS_NUM_THREADS must be 1, so that NumPy takes one thread as thali does; make bench sets it"
-        )
-    for name, part in PARTS.items() if only is None else [(only, PARTS[only])]:
-        print(f"\n{name}: {part.__doc__}", flush=True)
-        found = part()
-        page = PAGES.get(name, PAGE)
-        before, rest = page.read_text().split(f"<!-- {name} -->\n")
-        page.write_text(f"{before}<!-- {name} -->\n{found}\n{rest[rest.index('<!-- end -->') :]}")
+        raise SystemExit("OPENBLAS_NUM_THREADS must be 1, so that NumPy uses one thread as thali does; use make bench")
+    for name, part in PARTS.items():
+        if chosen.only in (None, name):
+            print(f"\n{name}: {part.__doc__}", flush=True)
+            pages.write(chosen.docs / PAGES.get(name, TABLES), name, part())
+    pages.write(chosen.docs / PAGES["summary"], "summary", summary(chosen.docs))
+    if chosen.only in (None, "growth"):
+        draw(chosen.docs)
 
 
 if __name__ == "__main__":

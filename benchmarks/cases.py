@@ -1,4 +1,4 @@
-"""Catalogues and people to measure on."""
+"""Catalogs and simulated people to measure on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import thali
 
 
 class Case(NamedTuple):
-    """A learner's catalog, its weights as NumPy would hold them, and people to serve."""
+    """The learner's catalog, its weights as a NumPy array, and the people who click."""
 
     catalog: thali.Catalog
     weights: np.ndarray
@@ -22,18 +22,21 @@ class Case(NamedTuple):
 
 
 def case_of(weights: Any, theta: np.ndarray) -> Case:
-    """People who click by the learner's own weights."""
+    """Return a case in which people click by the learner's own weights."""
     catalog = thali.Catalog(weights)
     return Case(catalog, catalog.dense, thali.DiverseCascade(catalog, theta))
 
 
 def narrow_tastes(rng: np.random.Generator, users: int, d: int) -> np.ndarray:
-    """People who like a few topics each, any topics (users, d)."""
+    """Return the preferences of people who each like a few random topics (users, d)."""
     return rng.dirichlet(np.full(d, 0.3), size=users)
 
 
 def sparse_weights(rng: np.random.Generator, L: int, d: int) -> sp.csr_array:
-    """1 to 3 topics an item, weights up to 0.6, no two items parallel: one item of a single topic for each at most."""
+    """Return weights up to 0.6 for L items with 1 to 3 topics each.
+
+    At most one item has a given topic as its only topic, so that no two items are parallel.
+    """
     topics = np.argsort(rng.random((L, d)), axis=1)[:, :3] if L * d <= 10**7 else _three_of(rng, L, d)
     size = rng.integers(1, 4, size=L)
     single = np.flatnonzero(size == 1)
@@ -46,7 +49,7 @@ def sparse_weights(rng: np.random.Generator, L: int, d: int) -> sp.csr_array:
 
 
 def _three_of(rng: np.random.Generator, L: int, d: int) -> np.ndarray:
-    """Three different topics for each item."""
+    """Draw three different topics for each item (L, 3)."""
     topics = rng.integers(d, size=(L, 3))
     while True:
         ordered = np.sort(topics, axis=1)
@@ -57,18 +60,18 @@ def _three_of(rng: np.random.Generator, L: int, d: int) -> np.ndarray:
 
 
 def random_sparse(rng: np.random.Generator, users: int = 100, L: int = 1000, d: int = 40) -> Case:
-    """Sparse weights, and people of narrow tastes."""
+    """Return sparse random weights, and people with narrow tastes."""
     return case_of(sparse_weights(rng, L, d), narrow_tastes(rng, users, d))
 
 
-# MovieLens 1M, its 1000 most rated films and 1000 most active users: films of each genre (Comedy, Drama, Action, ...),
-# and the share of pairs that attract (5 stars).
+# From the 1000 most rated films and 1000 most active users of MovieLens 1M: the number of films in each genre (Comedy,
+# Drama, Action, ...), and the share of pairs of user and film that are attractive (5 stars).
 GENRES = np.array([361, 343, 261, 197, 160, 153, 131, 82, 71, 67, 62, 51, 46, 46, 35, 22, 19, 3])
 ATTRACTIVE = 0.0784
 
 
 def sets_of_genres(rng: np.random.Generator, L: int = 1000) -> np.ndarray:
-    """Which film has which genre (L, d): some 230 different sets, as in MovieLens."""
+    """Return which film has which genre (L, d), with about 230 different sets of genres, as in MovieLens."""
     d = GENRES.size
     sets: set[tuple[int, ...]] = set()
     while len(sets) < 240:
@@ -82,7 +85,11 @@ def sets_of_genres(rng: np.random.Generator, L: int = 1000) -> np.ndarray:
 
 
 def like_movielens(rng: np.random.Generator, users: int = 100) -> Case:
-    """The paper's w̄ from 500 users, few films attracting many of them; people's tastes follow the genres."""
+    """Return weights like those of MovieLens.
+
+    They are the paper's w̄ for 500 users, with few films that attract many of them. People's tastes follow the sizes of
+    the genres.
+    """
     belongs = sets_of_genres(rng)
     attracted = np.minimum(np.ceil(rng.exponential(500 * ATTRACTIVE, size=(len(belongs), 1))), 400)
     theta = rng.dirichlet(20.0 * GENRES / GENRES.sum(), size=users)
@@ -90,23 +97,27 @@ def like_movielens(rng: np.random.Generator, users: int = 100) -> Case:
 
 
 def even_films(rng: np.random.Generator, users: int = 100) -> Case:
-    """The same sets, but films attract evenly (1 to 300 users) and people have narrow tastes: harder to tell apart."""
+    """Return weights with the same sets of genres, but a search that is harder.
+
+    Films attract any number from 1 to 300 users with equal probability, and people have narrow tastes. So more films
+    have nearly the same index.
+    """
     belongs = sets_of_genres(rng)
     weights = rng.integers(1, 300, size=(len(belongs), 1)) * belongs / rng.integers(400, 501, size=GENRES.size)
     return case_of(weights, narrow_tastes(rng, users, GENRES.size))
 
 
 def data_folder() -> Path | None:
-    """Where MovieLens 1M is, if it is here: $THALI_DATA, or shared/data beside the repository."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    for folder in (Path(os.environ.get("THALI_DATA", beside)), beside):
+    """Return the folder that contains MovieLens 1M, or None: $THALI_DATA, or a data folder next to the repository."""
+    neighbor = Path(__file__).resolve().parents[2] / "shared" / "data"
+    for folder in (Path(os.environ.get("THALI_DATA", neighbor)), neighbor):
         if (folder / "ml-1m").is_dir():
             return folder
     return None
 
 
 def movielens(d: int, users: int = 100) -> Callable[[np.random.Generator], Case]:
-    """The paper's MovieLens set-up: w̄ from one half of the users, people from the other."""
+    """Return a function that creates the paper's case: w̄ from one half of MovieLens' users, people from the other."""
 
     def make(rng: np.random.Generator) -> Case:
         data = thali.datasets.movielens_1m(data_folder())
@@ -120,7 +131,10 @@ def movielens(d: int, users: int = 100) -> Callable[[np.random.Generator], Case]
 
 
 def dense(kind: str, L: int = 100_000, d: int = 20) -> Callable[[np.random.Generator], Case]:
-    """All topics for all items: rows drawn from a Dirichlet distribution, or uniform; one user."""
+    """Return a function that creates one user, and items with weights on all topics.
+
+    Each row of weights is drawn from a Dirichlet distribution, or uniformly.
+    """
 
     def make(rng: np.random.Generator) -> Case:
         concentration = {"Dirichlet(0.1)": 0.1, "Dirichlet(1)": 1.0}.get(kind)

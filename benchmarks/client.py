@@ -1,8 +1,8 @@
-"""Calls per second and latency of thali_client, compared with plain http.client as a lower bound.
+"""Measure calls per second and latency of thali_client, compared with plain http.client as the best possible case.
 
-Both call a minimal local server in a process of its own, which sends the same list of 10 items to every request. They
-take turns, so that other load on the machine affects them alike. http.client keeps one connection per thread and does
-not decode the JSON; the difference is what pooling, timeouts, retries and typed responses cost.
+Both call a minimal server in a separate process on this machine, which sends the same list of 10 items for every
+request. They run alternately, so that other load on the machine affects both equally. http.client keeps one connection
+per thread and does not decode the JSON. The difference is the cost of pooling, timeouts, retries and typed responses.
 
     python benchmarks/client.py
 """
@@ -49,7 +49,7 @@ Call = Callable[[], object]
 
 
 class Server(asyncio.Protocol):
-    """Answers every request in the same way."""
+    """A server that sends the same response to every request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start with an empty buffer."""
@@ -66,14 +66,14 @@ class Server(asyncio.Protocol):
 
 
 async def serve() -> None:
-    """Run the server and print its port."""
+    """Run the server, and print its port."""
     server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0, backlog=64)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 def plain(port: int) -> Call:
-    """POST /v1/recommend with http.client, over one connection per thread."""
+    """Return a function that posts to /v1/recommend with http.client, over one connection per thread."""
     local = threading.local()
 
     def call() -> bytes:
@@ -88,7 +88,7 @@ def plain(port: int) -> Call:
 
 
 def latencies(call: Call, calls: int, threads: int) -> tuple[float, list[float]]:
-    """Seconds for all calls, and for each of them."""
+    """Return the seconds that all calls took together, and those of each call."""
 
     def some() -> list[float]:
         times = []
@@ -106,7 +106,7 @@ def latencies(call: Call, calls: int, threads: int) -> tuple[float, list[float]]
 
 def measure(callers: dict[str, Call], calls: int, rounds: int) -> None:
     """Print a table, with one row for each caller and number of threads."""
-    print("| | threads | calls/s | p50 ms | p99 ms |\n|---|---|---|---|---|")
+    print("| caller | threads | calls per second | p50, ms | p99, ms |\n|---|---|---|---|---|")
     for threads in THREADS:
         rates: dict[str, list[float]] = {name: [] for name in callers}
         times: dict[str, list[float]] = {name: [] for name in callers}
@@ -123,11 +123,11 @@ def measure(callers: dict[str, Call], calls: int, rounds: int) -> None:
 
 
 def main() -> None:
-    """Start the server and measure."""
+    """Start the server, and measure."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--calls", type=int, default=2000, help="calls in a round")
-    options.add_argument("--rounds", type=int, default=10, help="rounds of each caller")
-    options.add_argument("--serve", action="store_true", help="run only the server")
+    options.add_argument("--calls", type=int, default=2000, help="Number of calls per round (default: 2000).")
+    options.add_argument("--rounds", type=int, default=10, help="Number of rounds (default: 10).")
+    options.add_argument("--serve", action="store_true", help="Run only the server.")
     chosen = options.parse_args()
     if chosen.serve:
         asyncio.run(serve())

@@ -1,10 +1,11 @@
-"""Two versions of thali in turns, in one run: is the new one slower?
+"""Compare the speed of this clone of thali with that of an older one.
 
     make compare OLD=path/to/old/clone
 
-Both trees need their environment in ``.venv`` (``make .venv/lab``). Each turn measures one tree in a separate process,
-with that tree's cases; the order changes from round to round. Printed are medians and the ratio new/old of each round:
-median, lowest and highest. Machines are noisy, so read the ratios, and repeat what is near the border.
+Both clones need their environment in ``.venv`` (``make .venv/lab``). They are measured alternately, each in separate
+processes and with its own cases, and the order changes from round to round. The tables show the median times, and the
+ratio new/old of the rounds: median, lowest and highest. Machines are noisy, so rely on the ratios, and repeat the run
+if a ratio is close to what you still accept.
 """
 
 from __future__ import annotations
@@ -26,23 +27,24 @@ from urllib.parse import urlsplit
 import numpy as np
 
 HERE = Path(__file__).parent
+# Times by the name of the case. Names must stay as they are: the results of two versions are matched by name.
 Times = dict[str, float]
 
 
 def lists() -> Times:
-    """Microseconds for a step, a list or a call, by case."""
+    """Measure microseconds per step, list or call, by case."""
     import cases
     import speed
 
     import thali
 
-    found: Times = {}
+    times: Times = {}
 
     def step(
         name: str, make: Callable[[np.random.Generator], cases.Case], K: int, repeats: int, alpha: Any = None
     ) -> None:
         taken = speed.measure(make, K, alpha=alpha, warm=100, repeats=repeats, every=10**9)
-        found[f"{name}, step"] = 1e6 * float(np.median(taken["thali"]))
+        times[f"{name}, step"] = 1e6 * float(np.median(taken["thali"]))
 
     def calls(name: str, call: Callable[[], object], repeats: int = 60) -> None:
         taken = []
@@ -50,7 +52,7 @@ def lists() -> Times:
             begin = time.perf_counter()
             call()
             taken.append(time.perf_counter() - begin)
-        found[name] = 1e6 * float(np.median(taken))
+        times[name] = 1e6 * float(np.median(taken))
 
     step("like MovieLens, d=18, K=12", cases.like_movielens, 12, 150)
     step("like MovieLens, α of theory", cases.like_movielens, 12, 150, "theory")
@@ -71,19 +73,19 @@ def lists() -> Times:
     case = cases.like_movielens(np.random.default_rng(0))
     for name in ("CascadeKLUCB", "CascadeLSB-TS", "MMR", "RankedUCB1"):
         taken = speed.step(thali.POLICIES[name](case.catalog, 12), case.model, warm=30, in_a_row=10)
-        found[f"{name}, step"] = 1e6 * float(np.median(taken))
+        times[f"{name}, step"] = 1e6 * float(np.median(taken))
     many = thali.CascadeLSB(case.catalog, 12).init(100)
     calls("M⁻¹ and θ̄ of 100 users, d=18", lambda: many.refresh())
-    return found
+    return times
 
 
 def service() -> Times:
-    """Microseconds for a request, as fast as 32 connections can send them, by kind."""
+    """Measure microseconds per request, by kind, with 32 connections that send as fast as they can."""
     import serve
     from generator import measure
     from traffic import Feedback, Mixed, Recommend, Routes, Trivial
 
-    found: Times = {}
+    times: Times = {}
     with tempfile.TemporaryDirectory() as folder:
         catalog, _ = serve.movielens(Path(folder))
         with serve.service(Path(folder), catalog) as serving:
@@ -96,20 +98,21 @@ def service() -> Times:
                 ("feedback", Feedback(shown.to_answer)),
                 ("recommend and feedback in turns", Mixed(routes, rng, users=serve.USERS)),
             ):
-                found[f"{name}, a request"] = 1e6 / serve.run(serving.url, traffic, seconds=4.0).rate
-    return found
+                times[f"{name}, a request"] = 1e6 / serve.run(serving.url, traffic, seconds=4.0).rate
+    return times
 
 
 PARTS = {"lists": lists, "service": service}
 
 
 def measured(tree: Path, part: str) -> Times:
-    """One turn of a tree, on its own thali and cases; a tree from before this file runs this one."""
+    """Measure one part of a clone, with its own thali and cases.
+
+    A clone that is older than this file runs this file instead of its own.
+    """
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     command = [str(tree / ".venv" / "bin" / "python"), str(tree / "benchmarks" / "compare.py"), "--measure", part]
-    if not (
-        tree / "benchmarks" / "compare.py"
-    ).exists():  # a version from before this file: it runs beside that tree's cases
+    if not (tree / "benchmarks" / "compare.py").exists():
         command[1] = str(HERE / "compare.py")
     environment = {**os.environ, **threads, "PYTHONPATH": str(tree / "benchmarks")}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -120,26 +123,28 @@ def measured(tree: Path, part: str) -> Times:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure both clones, and print the tables."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("old", type=Path, nargs="?", help="The other tree, with its .venv.")
-    options.add_argument("--rounds", type=int, default=6)
-    options.add_argument("--only", choices=PARTS)
-    options.add_argument("--measure", choices=PARTS, help="Measure the installed thali, and print JSON; for the turns.")
+    options.add_argument("old", type=Path, nargs="?", help="Path of the older clone, which must contain a .venv.")
+    options.add_argument("--rounds", type=int, default=6, help="Number of measurements of each clone (default: 6).")
+    options.add_argument("--only", choices=PARTS, help="Measure only this part.")
+    options.add_argument(
+        "--measure", choices=PARTS, help="Measure the installed thali, and print JSON. For internal use."
+    )
     chosen = options.parse_args()
     if chosen.measure:
         sys.path.insert(0, os.environ.get("PYTHONPATH", str(HERE)))
         print(json.dumps(PARTS[chosen.measure]()))
         return
     if chosen.old is None:
-        options.error("name the tree to compare with")
+        options.error("the path of the older clone is missing: make compare OLD=path")
     trees = (chosen.old.resolve(), HERE.parent)
     for part in PARTS if chosen.only is None else [chosen.only]:
         runs: list[list[Times]] = [[], []]
         for number in range(chosen.rounds):
             for which in (0, 1) if number % 2 == 0 else (1, 0):
                 runs[which].append(measured(trees[which], part))
-        print(f"\n| {part}, {chosen.rounds} rounds | old, µs | new, µs | new/old (lowest to highest of a round) |")
+        print(f"\n| {part}, {chosen.rounds} rounds | old, µs | new, µs | new/old (lowest to highest round) |")
         print("|---|---|---|---|")
         for name in runs[0][0]:
             old, new = (np.array([times[name] for times in tree]) for tree in runs)

@@ -1,6 +1,6 @@
-"""Seconds that a first use takes, each in a fresh process: import, help, the first list, compiling ahead of time.
+"""Measure how long a first use takes, in new processes, and update docs/first-use.md.
 
-make first-use prints the table in docs/performance.md in some seven minutes, most of them compiling.
+`make first-use` takes about seven minutes, most of which is compilation.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 from time import perf_counter
 
 import numpy as np
+import pages
 
 FIRST_LIST = """
 import thali
@@ -21,6 +22,8 @@ policy = thali.CascadeLSB(catalog, K=2)
 policy.recommend(policy.init(users=1))
 """
 
+PAGE = "first-use.md"
+WARMUP = ("-m", "thali", "warmup")
 WARM = {
     "python -c pass": ("-c", "pass"),
     "import numba, scipy.sparse": ("-c", "import numba, scipy.sparse"),
@@ -28,13 +31,20 @@ WARM = {
     "import thali; thali.CascadeLSB": ("-c", "import thali; thali.CascadeLSB"),
     "thali --help": ("-m", "thali", "--help"),
     "thali run --help": ("-m", "thali", "run", "--help"),
-    "the first list, compiled before": ("-c", FIRST_LIST),
-    "thali warmup, compiled before": ("-m", "thali", "warmup"),
+    "first list, already compiled": ("-c", FIRST_LIST),
+    "thali warmup, already compiled": WARMUP,
+}
+COLD = {
+    "first list, not compiled yet": ("-c", FIRST_LIST),
+    "thali warmup, not compiled yet": WARMUP,
 }
 
 
 def seconds(arguments: tuple[str, ...], cache: str) -> float:
-    """The time of a process, with compiled kernels kept in cache and Python's own bytecode kept as by default."""
+    """Run a Python process with this folder for compiled kernels, and return its time.
+
+    Python stores its own bytecode, as it does by default.
+    """
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     begin = perf_counter()
@@ -43,25 +53,34 @@ def seconds(arguments: tuple[str, ...], cache: str) -> float:
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure, print the table, and update the page."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--repeats", type=int, default=10, help="Processes of each kind.")
-    options.add_argument("--cold", type=int, default=3, help="Processes that compile everything.")
+    options.add_argument("--repeats", type=int, default=10, help="Number of processes for each row (default: 10).")
+    options.add_argument(
+        "--cold",
+        type=int,
+        default=3,
+        help="Number of processes for each row in which nothing is compiled yet (default: 3).",
+    )
+    pages.add_docs_option(options)
     chosen = options.parse_args()
-    times: dict[str, list[float]] = {name: [] for name in WARM}
-    cold: dict[str, list[float]] = {"the first list, nothing compiled": [], "thali warmup, nothing compiled": []}
+    times: dict[str, list[float]] = {name: [] for name in (*WARM, *COLD)}
     for _ in range(chosen.cold):
-        for name, arguments in zip(cold, (("-c", FIRST_LIST), ("-m", "thali", "warmup")), strict=True):
+        for name, arguments in COLD.items():
             with tempfile.TemporaryDirectory() as empty:
-                cold[name].append(seconds(arguments, empty))
+                times[name].append(seconds(arguments, empty))
     with tempfile.TemporaryDirectory() as cache:
-        seconds(WARM["thali warmup, compiled before"], cache)
-        for _ in range(chosen.repeats):  # in turns, so that a busy moment falls on all alike
+        seconds(WARMUP, cache)
+        for _ in range(chosen.repeats):  # alternately, so that other load on the machine affects all rows equally
             for name, arguments in WARM.items():
                 times[name].append(seconds(arguments, cache))
-    print("| what | processes | seconds, median (lowest to highest) |\n|---|---|---|")
-    for name, found in {**times, **cold}.items():
-        print(f"| {name} | {len(found)} | {np.median(found):.2f} ({min(found):.2f}-{max(found):.2f}) |")
+    rows = [
+        (name, len(taken), f"{np.median(taken):.2f} ({min(taken):.2f}-{max(taken):.2f})")
+        for name, taken in times.items()
+    ]
+    text = pages.table("what is run | processes | seconds: median (lowest-highest)", rows)
+    print(text)
+    pages.write(chosen.docs / PAGE, "first_use", text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long a step of CascadeKL-UCB (recommend + update) takes, next to textbook NumPy in the same run."""
+"""Time steps (recommend and update) of CascadeKL-UCB and of textbook NumPy in the same run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def measure(
     repeats: int,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
-    """Seconds a user-step, (repeats,): thali's, its part in recommend, and NumPy's, at states reached after warm steps.
+    """Return seconds per user and step (repeats,), measured after ``warm`` steps.
 
-    Both start from the same states at each repeat, and their lists are checked to agree: "swapped" counts lists where
-    items changed places whose indices NumPy cannot tell apart, differing by less than 1e-12.
+    "thali" is the time of a step, "recommend" the part of it that recommend takes, "numpy" NumPy's time, and "ratio"
+    NumPy's time divided by thali's. At each repeat both start from the same states, and their lists must agree.
+    "swapped" counts the lists in which items have changed places because their indices differ by less than 1e-12.
     """
     rng = np.random.default_rng(seed)
     case = make(rng)
@@ -47,15 +48,15 @@ def measure(
         policy.update(state, lists, clicks)
         times["recommend"].append((middle - begin) / users)
         times["thali"].append((middle - begin + time.perf_counter() - resumed) / users)
-        found = []
+        numpy_lists = []
         begin = time.perf_counter()
         for user, learner in enumerate(plain):
-            found.append(learner.recommend())
-            learner.update(found[-1], clicks[user])
+            numpy_lists.append(learner.recommend())
+            learner.update(numpy_lists[-1], clicks[user])
         times["numpy"].append((time.perf_counter() - begin) / len(plain))
         times["ratio"].append(times["numpy"][-1] / times["thali"][-1])
-        for user, (index, theirs) in enumerate(zip(indices, found, strict=True)):
+        for user, (index, theirs) in enumerate(zip(indices, numpy_lists, strict=True)):
             if np.abs(index[theirs] - index[lists[user]]).max() >= 1e-12:
                 raise AssertionError(f"lists differ: {theirs} and {lists[user]}")
-        times["swapped"].append(sum((a != b).any() for a, b in zip(found, lists, strict=False)))
+        times["swapped"].append(sum((a != b).any() for a, b in zip(numpy_lists, lists, strict=False)))
     return {who: np.array(values) for who, values in times.items()}

@@ -1,6 +1,6 @@
-"""CascadeLSB and CascadeKL-UCB in vectorised NumPy: yardsticks for speed.
+"""CascadeLSB and CascadeKL-UCB in vectorized NumPy, to compare speed with.
 
-Not a reference for what is right: that is ``thali/lists/plain.py``.
+They do not define which lists are correct: ``thali/lists/plain.py`` does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class NumpyCascadeLSB:
-    """Algorithm 1 for one user, vectorised over items: one BLAS product and one einsum a position."""
+    """Algorithm 1 for one user, vectorized over items: one BLAS product and one einsum per position."""
 
     def __init__(self, weights: np.ndarray, K: int, sigma: float, alpha: float) -> None:
         self.weights, self.K, self.sigma, self.alpha = weights, K, sigma, alpha
@@ -17,7 +17,7 @@ class NumpyCascadeLSB:
         self.M, self.B = np.eye(d), np.zeros(d)
 
     def recommend(self) -> np.ndarray:
-        """Lines 4-11."""
+        """Return a list: lines 4-11 of Algorithm 1."""
         inverse = np.linalg.inv(self.M)
         theta = self.sigma**-2 * inverse @ self.B
         uncovered = np.ones(self.weights.shape[1])
@@ -32,7 +32,7 @@ class NumpyCascadeLSB:
         return np.array(chosen)
 
     def update(self, items: np.ndarray, clicks: np.ndarray) -> None:
-        """Lines 13-17."""
+        """Learn from clicks: lines 13-17 of Algorithm 1."""
         uncovered = np.ones(self.weights.shape[1])
         for item, clicked in zip(items, clicks, strict=True):
             x = self.weights[item] * uncovered
@@ -44,9 +44,9 @@ class NumpyCascadeLSB:
 
 
 class NumpyCascadeKLUCB:
-    """CascadeKL-UCB for one user, vectorised over items: the index of all of them by bisection at each step.
+    """CascadeKL-UCB for one user, vectorized over items. Each step computes the indices of all items by bisection.
 
-    40 halvings of [ŵ, 1] leave each index within 1e-12 of its value: no more than lists need.
+    40 halvings of [ŵ, 1] compute each index to within 1e-12, which is as precise as lists need.
     """
 
     def __init__(self, L: int, K: int, halvings: int = 40) -> None:
@@ -54,12 +54,15 @@ class NumpyCascadeKLUCB:
         self.shown, self.clicked, self.updates = np.zeros(L), np.zeros(L), 0
 
     def indices(self) -> np.ndarray:
-        """The largest q with T·kl(ŵ, q) ≤ log t + 3 log max(1, log t), t = updates + 1 (L,); 1 where T = 0."""
+        """Return the index of each item (L,).
+
+        It is the largest q with T·kl(ŵ, q) ≤ log t + 3 log max(1, log t), where t = updates + 1, or 1 if T = 0.
+        """
         log_t = np.log(self.updates + 1)
         shown = np.maximum(self.shown, 1)
         p = self.clicked / shown
         r = 1 - p
-        with np.errstate(divide="ignore", invalid="ignore"):  # where all were clicked; their index is 1
+        with np.errstate(divide="ignore", invalid="ignore"):  # for items that were always clicked, whose index is 1
             least = p * np.log(np.where(p > 0, p, 1.0)) + r * np.log(r) - (log_t + 3 * np.log(max(1.0, log_t))) / shown
             low, width = p.copy(), r.copy()
             for _ in range(self.halvings):
@@ -69,11 +72,11 @@ class NumpyCascadeKLUCB:
         return np.where(self.clicked == self.shown, 1.0, low)
 
     def recommend(self) -> np.ndarray:
-        """The K largest, ties to the lowest item."""
+        """Return the K items with the largest indices, with ties to the lowest item."""
         return np.argsort(-self.indices(), kind="stable")[: self.K]
 
     def update(self, items: np.ndarray, clicks: np.ndarray) -> None:
-        """Count what was examined: down to the first click."""
+        """Count the examined items: those down to the first click."""
         self.updates += 1
         for item, clicked in zip(items, clicks, strict=True):
             self.shown[item] += 1

@@ -1,7 +1,7 @@
-"""How fast the service is, and how much memory it takes: the table in docs/performance.md.
+"""Measure the throughput, latency and memory of the service, and update docs/performance-service.md.
 
-make bench-serve starts the service as a user would, on one core, and asks from another; with MovieLens 1M where its
-files are ($THALI_DATA or ../shared/data), else on a catalog like it. Some ten minutes.
+`make bench-serve` takes about ten minutes. It starts `thali serve` on one core, and sends requests from another. The
+catalog is MovieLens 1M if $THALI_DATA contains it, else a random catalog of the same size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
-from cases import sparse_weights
+import pages
+from cases import data_folder, sparse_weights
 from generator import Figures, measure
 from traffic import Feedback, FeedbackBatches, Mixed, Recommend, Routes, Traffic, Trivial
 
@@ -32,27 +33,29 @@ from thali.service.stores.records import Statistics, Writes, pack
 from thali.service.stores.transfer import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = "performance-service.md"
+# Each connection sends its next request as soon as it has received the previous response.
+FULL_SPEED = "at full speed"
 CORES = sorted(os.sched_getaffinity(0))
 SERVER, CLIENT = CORES[0], CORES[-1]
 CONNECTIONS, USERS = 32, 1000
 
 
 class Service(NamedTuple):
-    """A service that runs."""
+    """A running service."""
 
     url: str
     process: subprocess.Popen[bytes]
 
     def memory(self) -> float:
-        """What it holds in memory, MiB."""
+        """Return the memory of the process, in MiB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 @contextmanager
 def service(folder: Path, catalog: Path, *options: str, store: str = "") -> Iterator[Service]:
-    """``thali serve`` on its core, until the end."""
+    """Run ``thali serve`` on its core, and stop it at the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -63,15 +66,15 @@ def service(folder: Path, catalog: Path, *options: str, store: str = "") -> Iter
         preexec_fn=lambda: os.sched_setaffinity(0, {SERVER}),
         stderr=subprocess.DEVNULL,
     )
-    found = Service(f"http://127.0.0.1:{port}", process)
-    client = thali.Client(found.url, retries=0)
+    running = Service(f"http://127.0.0.1:{port}", process)
+    client = thali.Client(running.url, retries=0)
     try:
         until = time.monotonic() + 180
         while not client.ready():
             if process.poll() is not None or time.monotonic() > until:
                 raise RuntimeError("the service did not start")
             time.sleep(0.2)
-        yield found
+        yield running
     finally:
         client.close()
         process.terminate()
@@ -81,38 +84,41 @@ def service(folder: Path, catalog: Path, *options: str, store: str = "") -> Iter
 def run(
     url: str, traffic: Traffic, *, seconds: float, rate: float | None = None, connections: int = CONNECTIONS
 ) -> Figures:
-    """One measurement; any error is one."""
+    """Measure once. If a request fails, the measurement fails."""
     done = measure(url, traffic, connections=connections, rate=rate, seconds=seconds, warm=1.0)
     figures = done.kinds.get("all") or next(iter(done.kinds.values()))
     if figures.errors:
-        raise RuntimeError(f"requests must be answered with 200, got {figures.errors}")
+        raise RuntimeError(f"all requests must succeed with status 200, got {figures.errors}")
     return figures
 
 
-def row(what: str, runs: list[Figures], *, times: int = 1) -> str:
-    """A row of the table: medians, and the spread of the runs."""
+def row(label: str, runs: list[Figures], *, factor: int = 1) -> str:
+    """Return a row of the table, with the median, lowest and highest value of the runs.
+
+    factor: how many operations are in one request.
+    """
     cells = []
     for name, digits in (("rate", 0), ("p50", 1), ("p99", 1)):
-        values = [getattr(one, name) * (times if name == "rate" else 1) for one in runs]
+        values = [getattr(one, name) * (factor if name == "rate" else 1) for one in runs]
         cells.append(f"{np.median(values):,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})")
-    return f"| {what} | {' | '.join(cells)} |"
+    return f"| {label} | {' | '.join(cells)} |"
 
 
 def movielens(folder: Path) -> tuple[Path, str]:
-    """The catalog of MovieLens 1M (1,000 films, 18 genres), or one like it."""
+    """Save a catalog of MovieLens 1M or, if that is missing, of the same size. Return its path and description."""
     path = folder / "catalog.parquet"
-    root = Path(os.environ.get("THALI_DATA", ROOT.parent / "shared" / "data"))
-    if (root / "ml-1m").exists():
+    root = data_folder()
+    if root is not None:
         data = thali.datasets.movielens_1m(root).most_active(users=1000, items=1000).attracted(at_least=5)
         thali.save_catalog(thali.Catalog.estimate(data.top_topics(18)), path)
-        return path, "MovieLens 1M, 1,000 films, 18 genres"
+        return path, "MovieLens 1M (1,000 films, 18 genres)"
     thali.save_catalog(thali.Catalog(sparse_weights(np.random.default_rng(0), 1000, 18)), path)
-    return path, "made up like MovieLens, 1,000 items, 18 topics"
+    return path, "Random catalog (1,000 items, 18 topics)"
 
 
 def main_rows(folder: Path, catalog: Path, repeat: int, seconds: float) -> list[str]:
-    """Rates and latencies on SQLite, one core."""
-    found: dict[str, list[Figures]] = {}
+    """Measure throughput and latency with SQLite, on one core."""
+    measured: dict[str, list[Figures]] = {}
     half = 0.0
     for number in range(repeat):
         place = folder / f"run{number}"
@@ -120,60 +126,62 @@ def main_rows(folder: Path, catalog: Path, repeat: int, seconds: float) -> list[
         with service(place, catalog) as serving:
             routes, rng = Routes(urlsplit(serving.url)), Random(number)
 
-            def add(what: str, traffic: Traffic, rate: float | None = None, url: str = serving.url) -> Figures:
-                found.setdefault(what, []).append(run(url, traffic, seconds=seconds, rate=rate))
-                return found[what][-1]
+            def add(label: str, traffic: Traffic, rate: float | None = None, url: str = serving.url) -> Figures:
+                measured.setdefault(label, []).append(run(url, traffic, seconds=seconds, rate=rate))
+                return measured[label][-1]
 
-            add("trivial handler (`/healthz`), as fast as it can", Trivial(routes))
-            most = add("recommend, as fast as it can", Recommend(routes, rng, users=USERS)).rate
+            add(f"`/healthz`, {FULL_SPEED}", Trivial(routes))
+            most = add(f"recommend, {FULL_SPEED}", Recommend(routes, rng, users=USERS)).rate
             half = most / 2 if number == 0 else half
-            add("recommend at 750/s", Recommend(routes, rng, users=USERS), 750.0)
-            add(f"recommend at half of that, {half:,.0f}/s", Recommend(routes, rng, users=USERS), half)
+            add("recommend, at 750 per second", Recommend(routes, rng, users=USERS), 750.0)
+            add(f"recommend, at half of full speed ({half:,.0f} per second)", Recommend(routes, rng, users=USERS), half)
             shown = Recommend(routes, rng, users=USERS, count=round(4000 * (seconds + 1)))
             measure(serving.url, shown, connections=CONNECTIONS, seconds=600)
-            add("feedback, durable, as fast as it can", Feedback(shown.to_answer))
+            add(f"feedback, {FULL_SPEED}", Feedback(shown.to_answer))
             shown = Recommend(routes, rng, users=USERS, count=round(6000 * (seconds + 1)))
             measure(serving.url, shown, connections=CONNECTIONS, seconds=600)
             add(
-                "feedback in batches of 100 (feedbacks/s; times of a batch)",
+                f"feedback in batches of 100, {FULL_SPEED} (feedback per second; latency per batch)",
                 FeedbackBatches(routes, shown.to_answer, 100),
             )
-            add("recommend and feedback in turns", Mixed(routes, rng, users=USERS))
-            add("the trivial handler again", Trivial(routes))
-    return [row(what, runs, times=100 if "batches" in what else 1) for what, runs in found.items()]
+            add(f"recommend and feedback alternately, {FULL_SPEED}", Mixed(routes, rng, users=USERS))
+            add(f"`/healthz` again, {FULL_SPEED}", Trivial(routes))
+    return [row(label, runs, factor=100 if "batches" in label else 1) for label, runs in measured.items()]
 
 
 def large_rows(folder: Path, repeat: int, seconds: float) -> list[str]:
-    """A million items."""
+    """Measure a catalog of a million items."""
     path = folder / "large.parquet"
     thali.save_catalog(thali.Catalog(sparse_weights(np.random.default_rng(0), 1_000_000, 40)), path)
-    found: dict[str, list[Figures]] = {}
+    measured: dict[str, list[Figures]] = {}
     place = folder / "large"
     place.mkdir()
     with service(place, path) as serving:
         for number in range(repeat):
             routes, rng = Routes(urlsplit(serving.url)), Random(number)
             mixed = Mixed(routes, rng, users=100)
-            run(serving.url, mixed, seconds=seconds, connections=4)  # so that people differ
-            asked = Recommend(routes, rng, users=100)
-            for what, rate in (("recommend at 25/s", 25.0), ("recommend and feedback, as fast as they can", None)):
-                traffic = asked if rate else Mixed(routes, rng, users=100)
-                told = f"1,000,000 items, 40 topics: {what}"
-                found.setdefault(told, []).append(run(serving.url, traffic, seconds=seconds, rate=rate, connections=8))
+            run(serving.url, mixed, seconds=seconds, connections=4)  # so that users differ
+            kinds: tuple[tuple[str, Traffic, float | None], ...] = (
+                ("recommend, at 25 per second", Recommend(routes, rng, users=100), 25.0),
+                (f"recommend and feedback alternately, {FULL_SPEED}", Mixed(routes, rng, users=100), None),
+            )
+            for what, traffic, rate in kinds:
+                figures = run(serving.url, traffic, seconds=seconds, rate=rate, connections=8)
+                measured.setdefault(f"1,000,000 items, 40 topics: {what}", []).append(figures)
         memory = serving.memory()
     return [
-        *(row(what, runs) for what, runs in found.items()),
-        f"| memory with that catalog | {memory:,.0f} MiB | | |",
+        *(row(label, runs) for label, runs in measured.items()),
+        f"| 1,000,000 items, 40 topics: memory of the service | {memory:,.0f} MiB | | |",
     ]
 
 
 def memory_rows(folder: Path, catalog: Path, users: int, seconds: float) -> list[str]:
-    """Many users in the store, asked for at random, with the cache as it is by default."""
+    """Measure a store with many users, with requests for random users and the default size of the cache."""
     place = folder / "many"
     place.mkdir()
     url = f"sqlite:///{place / 'thali.db'}"
     with service(place, catalog) as serving:
-        begin = serving.memory()
+        memory_at_start = serving.memory()
         thali.Client(serving.url).recommend("nobody")
     d = thali.load_catalog(catalog).d
     M = np.eye(d) + 50.0 * np.random.default_rng(0).random(d)[:, None] * np.eye(d)
@@ -191,18 +199,19 @@ def memory_rows(folder: Path, catalog: Path, users: int, seconds: float) -> list
         for _ in range(3):
             figures.append(run(serving.url, Recommend(routes, rng, users=users), seconds=4 * seconds))
             memory.append(serving.memory())
-    asked = sum(one.replies for one in figures)
-    told = ", ".join(f"{one:,.0f}" for one in memory)
+    requests = sum(one.replies for one in figures)
+    sizes = ", ".join(f"{one:,.0f}" for one in memory)
     return [
-        row(f"{users:,} users in the store ({size:,.0f} bytes each on disk), asked at random", figures),
-        f"| memory then, after each third of {asked:,} requests (without users: {begin:,.0f} MiB) | {told} MiB | | |",
+        row(f"{users:,} users in the store ({size:,.0f} bytes each on disk): recommend, {FULL_SPEED}", figures),
+        f"| {users:,} users in the store: memory of the service after 1/3, 2/3 and all of {requests:,} requests "
+        f"(with an empty store: {memory_at_start:,.0f} MiB) | {sizes} MiB | | |",
     ]
 
 
 def postgres_rows(folder: Path, catalog: Path, seconds: float) -> list[str]:
-    """Two processes on PostgreSQL, all on this machine: what the way to the server costs."""
+    """Measure two processes with PostgreSQL, all on this machine."""
     sys.path.insert(0, str(ROOT / "tests" / "helpers"))
-    from postgres_server import PostgresServer  # type: ignore[import-not-found]  # of the tests, which mypy does not read
+    from postgres_server import PostgresServer  # type: ignore[import-not-found]  # from the tests, which mypy does not check
 
     server = PostgresServer()
     try:
@@ -210,45 +219,47 @@ def postgres_rows(folder: Path, catalog: Path, seconds: float) -> list[str]:
         with service(folder, catalog, "--workers", "2", store=server.fresh()) as serving:
             routes, rng = Routes(urlsplit(serving.url)), Random(0)
             traffic = (Recommend(routes, rng, users=USERS), Mixed(routes, rng, users=USERS))
-            found = [run(serving.url, one, seconds=2 * seconds) for one in traffic]
+            figures = [run(serving.url, one, seconds=2 * seconds) for one in traffic]
     finally:
         server.remove()
-    told = "PostgreSQL, 2 processes and the database beside them"
-    return [row(f"{told}: recommend", [found[0]]), row(f"{told}: recommend and feedback", [found[1]])]
+    setup = "PostgreSQL on the same machine, 2 processes"
+    return [
+        row(f"{setup}: recommend, {FULL_SPEED}", [figures[0]]),
+        row(f"{setup}: recommend and feedback alternately, {FULL_SPEED}", [figures[1]]),
+    ]
 
 
 def main() -> None:
-    """Measure, print, and write into the page."""
+    """Measure, print the table, and update the page."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--repeat", type=int, default=3)
-    options.add_argument("--seconds", type=float, default=4.0)
-    options.add_argument("--users", type=int, default=1_000_000)
-    options.add_argument("--dry", action="store_true", help="Print, and leave the page as it is.")
+    options.add_argument("--repeat", type=int, default=3, help="Number of runs (default: 3).")
+    options.add_argument("--seconds", type=float, default=4.0, help="Seconds per measurement (default: 4).")
+    options.add_argument("--users", type=int, default=1_000_000, help="Number of users in the store with many users.")
+    options.add_argument("--dry", action="store_true", help="Print the table, but do not update the page.")
+    pages.add_docs_option(options)
     chosen = options.parse_args()
     os.sched_setaffinity(0, {CLIENT})
     folder = Path(tempfile.mkdtemp(prefix="thali-bench-"))
     try:
-        catalog, told = movielens(folder)
+        catalog, description = movielens(folder)
         rows = [
-            f"{told}; K=10; {CONNECTIONS} connections, {USERS} users; median of {chosen.repeat} runs "
-            "(lowest to highest).\n"
+            f"{description}, K=10, {CONNECTIONS} connections, {USERS} users. "
+            f"Median of {chosen.repeat} runs (lowest to highest).\n"
         ]
-        rows += ["| | requests/s | p50 ms | p99 ms |", "|---|---|---|---|"]
-        for made in (
+        rows += ["| what is measured | requests per second | p50, ms | p99, ms |", "|---|---|---|---|"]
+        for measure_rows in (
             lambda: main_rows(folder, catalog, chosen.repeat, chosen.seconds),
             lambda: large_rows(folder, chosen.repeat, chosen.seconds),
             lambda: memory_rows(folder, catalog, chosen.users, chosen.seconds),
             lambda: postgres_rows(folder, catalog, chosen.seconds),
         ):
-            new = made()
+            new = measure_rows()
             print("\n".join(new), flush=True)
             rows += new
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if not chosen.dry:
-        before, rest = PAGE.read_text().split("<!-- serve -->\n")
-        text = "\n".join(rows)
-        PAGE.write_text(f"{before}<!-- serve -->\n{text}\n{rest[rest.index('<!-- end -->') :]}")
+        pages.write(chosen.docs / PAGE, "serve", "\n".join(rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""From how many items on is the engine faster than the plain loop? The time of a list by either."""
+"""Compare the time per list of the search engine and of the plain loop, for small catalogs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ USERS, REPEATS = 20, 15
 
 
 def main() -> None:
-    """Measure in turns, check that the lists are equal, and print."""
+    """Check that both build the same lists, measure them alternately, and print a table."""
     rng = np.random.default_rng(0)
-    print("| d, K | items | plain, µs a list | engine, µs a list | plain/engine |\n|---|---|---|---|---|")
+    print("| d, K | items | plain: µs per list | engine: µs per list | plain/engine |\n|---|---|---|---|---|")
     for d, K in ((5, 4), (18, 10)):
         for L in (10, 20, 50, 100, 1000):
             weights = np.where(rng.random((L, d)) < 2 / d, 0.5 * rng.random((L, d)), 0.0)

@@ -1,4 +1,4 @@
-"""How long a step (recommend + update) takes: of CascadeLSB next to textbook NumPy, and of every policy."""
+"""Time steps (recommend and update) of CascadeLSB and of textbook NumPy, and steps of any policy."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ def measure(
     in_a_row: int = 5,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
-    """Seconds a user-step: thali's (repeats,), its part in recommend, and NumPy's, at states reached after warm steps.
+    """Return seconds per user and step, measured after ``warm`` steps.
 
-    Several steps of thali in a row, then one of NumPy from the state before the last of them, at every ``every``-th
-    repeat and for the first ``slow`` users. "ratio" has NumPy's time over the mean of thali's at those. (In turns step
-    by step, thali would run at the lower clock that wide products leave behind.) The last lists of these users are
-    checked against the definition, :func:`thali.lists.plain.build`.
+    "thali" (repeats,) is the time of a step, and "recommend" the part of it that recommend takes. "numpy" is NumPy's
+    time, and "ratio" is NumPy's time divided by thali's.
+
+    Each repeat runs ``in_a_row`` steps of thali, and takes their mean. At every ``every``-th repeat, NumPy then repeats
+    the last of these steps from the same state, for the first ``slow`` users. (NumPy's wide products lower the clock
+    rate of the processor for a while. If thali and NumPy alternated step by step, thali would run at that lower rate.)
+    The lists of these users are compared with :func:`thali.lists.plain.build`, which defines the correct lists.
     """
     rng = np.random.default_rng(seed)
     case = make(rng)
@@ -40,8 +43,8 @@ def measure(
     for _ in range(warm):
         lists = policy.recommend(state)
         policy.update(state, lists, case.model.sample(lists, rng))
-    policy.recommend(state)  # compiled, and the index made
-    optimism = float(policy.optimism(state)[0])
+    policy.recommend(state)  # compiles, and builds the search index
+    alpha_used = float(policy.optimism(state)[0])
     times: dict[str, list[float]] = {"thali": [], "recommend": [], "numpy": [], "ratio": []}
     for repeat in range(repeats):
         row: dict[str, list[float]] = {"thali": [], "recommend": []}
@@ -60,7 +63,7 @@ def measure(
             times[who].append(float(np.mean(taken)))
         learners = []
         for user in range(before.users if repeat % every == 0 else 0):
-            learner = NumpyCascadeLSB(case.weights, K, policy.sigma, optimism)
+            learner = NumpyCascadeLSB(case.weights, K, policy.sigma, alpha_used)
             learner.M, learner.B = before.M[user].copy(), before.B[user].copy()
             learners.append(learner)
         if not learners:
@@ -77,7 +80,10 @@ def measure(
 
 
 def step(policy: thali.Policy, model: thali.ClickModel, *, warm: int = 100, in_a_row: int = 20) -> np.ndarray:
-    """Seconds a user-step of any policy, people's clicks included: ten times some steps in a row, after warm ones."""
+    """Return seconds per user and step (10,) of any policy, measured after ``warm`` steps.
+
+    Includes the time to simulate clicks. Each of the ten values is the mean of ``in_a_row`` steps.
+    """
     state = thali.simulate(policy, model, steps=warm, seed=0).state
     taken = []
     for seed in range(1, 11):

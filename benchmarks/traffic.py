@@ -1,4 +1,4 @@
-"""What to ask of a service under load: requests by the HTTP contract, and what their replies lead to."""
+"""The requests that are sent to a service under load. Some depend on the responses to earlier requests."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ IMPRESSION = re.compile(rb'"impression":\s*"([0-9a-zA-Z-]+)"')
 
 
 class Request(NamedTuple):
-    """Bytes to send, and under which name to count them."""
+    """The bytes to send, and the kind under which they are counted."""
 
     kind: str
     data: bytes
 
 
 class Traffic(Protocol):
-    """Requests one after another, and what is learned from replies for those to come."""
+    """A sequence of requests, which may depend on earlier responses."""
 
     def next(self) -> Request | None:
-        """What to send now; None if there is nothing more."""
+        """Return the next request, or None if there are no more."""
 
     def reply(self, request: Request, status: int, body: bytes) -> None:
-        """The reply to it."""
+        """Take note of the response to a request."""
 
 
 class Routes:
-    """Requests as bytes, for a service at a url."""
+    """Creates requests, as bytes, for the service at a URL."""
 
     def __init__(self, url: SplitResult) -> None:
         self._host, self._prefix = url.netloc, url.path.rstrip("/")
 
     def get(self, path: str) -> bytes:
-        """GET."""
+        """Return a GET request."""
         return f"GET {self._prefix}{path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode()
 
     def post(self, path: str, body: str) -> bytes:
-        """POST of JSON in ASCII."""
+        """Return a POST request with a body of JSON in ASCII."""
         return (
             f"POST {self._prefix}{path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n{body}"
@@ -47,23 +47,24 @@ class Routes:
 
 
 class Trivial:
-    """GET /healthz: what the framework alone can do."""
+    """GET /healthz, which measures the web framework alone."""
 
     def __init__(self, routes: Routes) -> None:
         self._request = Request("trivial", routes.get("/healthz"))
 
     def next(self) -> Request | None:
-        """The same again."""
+        """Return the same request each time."""
         return self._request
 
     def reply(self, request: Request, status: int, body: bytes) -> None:
-        """Nothing comes of it."""
+        """Ignore the response."""
 
 
 class Recommend:
-    """Lists for users u0, u1, … at random, as many as count; their impressions are kept, with a click each.
+    """Lists for random users among u0, u1, …; ``count`` of them, if it is given.
 
-    One position is clicked or none, each as likely: K + 1 outcomes.
+    ``to_answer`` collects a feedback request for each list. It clicks one position or none, where all K + 1
+    possibilities are equally likely.
     """
 
     def __init__(self, routes: Routes, rng: Random, *, users: int, count: int | None = None) -> None:
@@ -71,7 +72,7 @@ class Recommend:
         self.to_answer: deque[Request] = deque()
 
     def next(self) -> Request | None:
-        """A list for somebody."""
+        """Return a request for a random user's list."""
         if self._left is not None:
             if self._left <= 0:
                 return None
@@ -80,51 +81,51 @@ class Recommend:
         return Request("recommend", self.routes.post("/v1/recommend", body))
 
     def reply(self, request: Request, status: int, body: bytes) -> None:
-        """Keep the feedback that is to come."""
+        """Create the feedback for the list."""
         if status == 200 and request.kind == "recommend":
             found = IMPRESSION.search(body)
             if found is None:
-                raise ValueError(f"a reply to recommend must have an impression, got {body[:200]!r}")
+                raise ValueError(f"a response to recommend must contain an impression, got {body[:200]!r}")
             K = body.count(b'"position"')
             clicked = self._rng.randrange(K + 1)
-            said = f'{{"impression":"{found[1].decode()}","clicked":[{clicked if clicked < K else ""}]}}'
-            self.to_answer.append(Request("feedback", self.routes.post("/v1/feedback", said)))
+            feedback = f'{{"impression":"{found[1].decode()}","clicked":[{clicked if clicked < K else ""}]}}'
+            self.to_answer.append(Request("feedback", self.routes.post("/v1/feedback", feedback)))
 
 
 class Feedback:
-    """Feedback that is ready to be sent, until there is none."""
+    """Feedback that was prepared earlier."""
 
     def __init__(self, to_answer: deque[Request]) -> None:
         self._to_answer = to_answer
 
     def next(self) -> Request | None:
-        """The answer to an impression, each once."""
+        """Return the next feedback. Each is sent once."""
         return self._to_answer.popleft() if self._to_answer else None
 
     def reply(self, request: Request, status: int, body: bytes) -> None:
-        """Nothing comes of it."""
+        """Ignore the response."""
 
 
 class FeedbackBatches(Feedback):
-    """The same, so many in one request."""
+    """Feedback that was prepared earlier, ``size`` of them in each request."""
 
     def __init__(self, routes: Routes, to_answer: deque[Request], size: int) -> None:
-        said = [request.data.partition(b"\r\n\r\n")[2].decode() for request in to_answer]
-        pages = [said[at : at + size] for at in range(0, len(said) - size + 1, size)]
+        bodies = [request.data.partition(b"\r\n\r\n")[2].decode() for request in to_answer]
+        batches = [bodies[at : at + size] for at in range(0, len(bodies) - size + 1, size)]
         super().__init__(
-            deque(Request("feedback", routes.post("/v1/feedback", f"[{','.join(page)}]")) for page in pages)
+            deque(Request("feedback", routes.post("/v1/feedback", f"[{','.join(batch)}]")) for batch in batches)
         )
 
 
 class Mixed(Recommend):
-    """Recommend and feedback in turns, the feedback for what was recommended some requests before.
+    """Recommend and feedback alternately. The feedback is for lists of earlier requests.
 
-    In turns, not feedback as soon as there is some: then recommend would fall on moments when the service is behind.
+    If feedback were sent as soon as it is available instead, recommend would be sent only when the service is behind.
     """
 
     _turn = False
 
     def next(self) -> Request | None:
-        """A list, or feedback if there is any to give."""
+        """Return a request for a list, or feedback if there is any to send."""
         self._turn = not self._turn
         return super().next() if self._turn or not self.to_answer else self.to_answer.popleft()

@@ -1,4 +1,4 @@
-"""``python -m thali``: the command."""
+"""Run the ``thali`` command with ``python -m thali``."""
 
 from thali.cli.app import main
 

@@ -1,10 +1,13 @@
-"""The commands, as a person runs them: in a process, from what is installed."""
+"""The commands, run as separate processes from the installed package."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from thali.cli.app import app
 
 
 def thali(*arguments, cwd):
@@ -31,7 +34,7 @@ def test_demo_prints_the_table_and_saves_the_figure(tmp_path):
         (("--out", "figure.xyz"), "thali: out must end in .png, .svg or .pdf, got figure.xyz"),
     ],
 )
-def test_a_wrong_setting_is_a_sentence_not_a_traceback(tmp_path, arguments, message):
+def test_a_wrong_setting_prints_one_sentence_and_no_traceback(tmp_path, arguments, message):
     done = thali("demo", "--steps", "20", "--seeds", "2", *arguments, cwd=tmp_path)
     assert done.returncode != 0
     assert message in done.stderr
@@ -41,3 +44,13 @@ def test_a_wrong_setting_is_a_sentence_not_a_traceback(tmp_path, arguments, mess
 def test_help_and_version(tmp_path):
     assert "demo" in thali("--help", cwd=tmp_path).stdout
     assert thali("--version", cwd=tmp_path).stdout.strip() == "0.1.0"
+
+
+@pytest.mark.parametrize("command", [(), ("serve",), ("catalog", "build"), ("run",), ("robustness",)])
+def test_help_fits_into_80_columns_without_cutting_anything(monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = CliRunner().invoke(app, [*command, "--help"]).stdout
+    assert "Options:" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert "..." not in text.replace("[ARGS]...", "")

@@ -1,4 +1,4 @@
-"""Compiling ahead of time: everything once, then nothing again; and how long a first use takes."""
+"""Compilation ahead of time compiles everything once, and nothing a second time. How long a first use takes."""
 
 import json
 import os
@@ -14,12 +14,12 @@ README = Path(__file__).parents[2] / "README.md"
 WARM_UP = """
 import json
 from thali.cli.compile_all import compile_all, kernels
-made = compile_all()
-bare = [kernel.py_func.__qualname__ for kernel in kernels() if not kernel.signatures]
-print(json.dumps({"kernels": made.kernels, "compiled": made.compiled, "folder": str(made.folder), "bare": bare}))
+done = compile_all()
+uncompiled = [kernel.py_func.__qualname__ for kernel in kernels() if not kernel.signatures]
+print(json.dumps({**vars(done), "folder": str(done.folder), "uncompiled": uncompiled}))
 """
 
-# What people do: the README, the demo, preferences that are known, a state that is kept, people of all kinds.
+# What users do: the README, the demo, lists for known preferences, saved states, all click models.
 USE = f"""
 import doctest, json, tempfile
 import thali
@@ -60,22 +60,22 @@ print(json.dumps({{"hits": hits, "misses": misses}}))
 
 def fresh(*arguments, cache=None, cwd=None):
     environment = {**os.environ} if cache is None else {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or all of thali would be parsed anew each time
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else Python would parse all of thali again each time
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.slow
-def test_after_a_warm_up_nothing_is_compiled_again(tmp_path):
+def test_after_a_warmup_nothing_is_compiled_again(tmp_path):
     cache = tmp_path / "cache"
     made = json.loads(fresh("-c", WARM_UP, cache=cache))
-    assert made["bare"] == []
+    assert made["uncompiled"] == []
     assert made["compiled"] >= made["kernels"] > 0
     assert Path(made["folder"]).is_relative_to(cache)
 
     again = fresh("-m", "thali", "warmup", cache=cache)
-    assert again.startswith(f"{made['kernels']} kernels, all there already, loaded in ")
+    assert again.startswith(f"{made['kernels']} kernels, all compiled already, loaded in ")
     assert again.endswith(f" s from {made['folder']}\n")
 
     used = json.loads(fresh("-c", USE, cache=cache, cwd=tmp_path))
@@ -105,14 +105,14 @@ def test_importing_compiles_nothing():
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_first_use_is_quick(arguments, limit):
-    """The best of up to thirty processes: others may be using the machine."""
+    """Take the best of up to thirty processes, because other programs may be using the machine."""
 
     def seconds():
         begin = perf_counter()
         fresh(*arguments)
         return perf_counter() - begin
 
-    tried = []
-    while len(tried) < 30 and min(tried, default=limit) >= limit:
-        tried.append(seconds())
-    assert min(tried) < limit
+    times = []
+    while len(times) < 30 and min(times, default=limit) >= limit:
+        times.append(seconds())
+    assert min(times) < limit

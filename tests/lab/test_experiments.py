@@ -387,7 +387,7 @@ def test_reproduce_judges_claims_and_names_missing_data(data, tmp_path):
             ("run", "synthetic/20k", "--policies", "Greedy"),
             "policies of synthetic/20k must not include Greedy, got 'Greedy'",
         ),
-        (("run", "synthetic/20k", "--sigma", "1"), "sigma must come with alpha"),
+        (("run", "synthetic/20k", "--sigma", "1"), "sigma can only be set together with alpha"),
         (
             ("sweep", "synthetic/20k", "--alpha", "much"),
             "alpha must be a number or 'theory' and sigma must be a number, got alpha 'much'",

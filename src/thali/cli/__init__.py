@@ -1,1 +1,1 @@
-"""The commands of ``thali``, one file per group; :mod:`thali.cli.app` assembles them."""
+"""The commands of ``thali``, one file per group. :mod:`thali.cli.app` assembles them."""

@@ -8,16 +8,17 @@ from typing import Annotated
 try:
     import typer
 except ImportError:
-    sys.exit("The command thali needs the extra 'lab' or 'serve': in a clone of thali, pip install '.[lab,serve]'")
+    sys.exit("The thali command needs the extra 'lab' or 'serve'. In a clone of thali: pip install '.[lab,serve]'")
 
 from thali.cli import catalog, demo, experiments, serve, store, warmup
 
 app = typer.Typer(
     name="thali",
-    help="Learns, click by click, which diverse list of items to show each person.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help texts: in 80 columns, the boxes of rich cut off defaults and names of options
+    context_settings={"max_content_width": 120},
 )
 app.add_typer(catalog.app, name="catalog")
 for command in (
@@ -40,7 +41,7 @@ for command in (
 
 
 def main() -> None:
-    """Entry point. Errors such as a wrong setting print one sentence, not a traceback."""
+    """Run the command line. An expected error, such as a wrong setting, prints one sentence instead of a traceback."""
     try:
         app()
     except (ValueError, TypeError, OSError, RuntimeError, ModuleNotFoundError) as error:
@@ -48,8 +49,11 @@ def main() -> None:
 
 
 @app.callback(invoke_without_command=True)
-def thali(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
-    """Learns, click by click, which diverse list of items to show each person."""
+def thali(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    """Learn, click by click, which diverse list of items to show each person.
+
+    thali is based on the paper "Online Diverse Learning to Rank from Partial-Click Feedback" (arXiv 1811.00911).
+    """
     if version:
         from importlib.metadata import version as installed
 

@@ -1,4 +1,4 @@
-"""``thali catalog``: build a catalog file from tables, and inspect one."""
+"""``thali catalog``: build and inspect catalog files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import typer
 if TYPE_CHECKING:
     from thali.catalog.catalog import Catalog
 
-app = typer.Typer(help="Catalog files: items, topics and weights, for the service.", no_args_is_help=True)
+app = typer.Typer(
+    help="Build and inspect catalog files.\n\nA catalog file contains items, topics and weights.", no_args_is_help=True
+)
 
-# Wide enough for a digest of 64 digits, whatever the width of the terminal.
+# Wide enough for a digest of 64 digits, even if the terminal is narrower.
 WIDE = 100
 
 
 class Duplicates(StrEnum):
-    """What to do with a repeated pair of user and item."""
+    """What to do if a user and item appear together more than once."""
 
     error = "error"
     last = "last"
@@ -34,41 +36,65 @@ class CoverageName(StrEnum):
 
 @app.command()
 def build(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The catalog file to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Catalog file to write.")],
     interactions: Annotated[
         Path | None,
-        typer.Option(help="Estimate weights from this: columns user, item, value (1 where there is none)."),
+        typer.Option(
+            help="Estimate weights from this table, with columns user, item and value. "
+            "If there is no column value, each row counts 1."
+        ),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="Take weights as they are here: columns item, topic, weight.")
+        Path | None, typer.Option(help="Use the weights of this table, with columns item, topic and weight.")
     ] = None,
     items: Annotated[
-        Path | None, typer.Option(help="Every item: columns item, topics; with --weights, only item is read.")
+        Path | None,
+        typer.Option(
+            help="Table of all items, with columns item and topics. "
+            "Required with --interactions; with --weights, only the column item is read."
+        ),
     ] = None,
-    separator: Annotated[str | None, typer.Option(help="What divides topics in --items; | if not given.")] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Character between the topics of an item in --items (default: |).")
+    ] = None,
     duplicates: Annotated[
-        Duplicates | None, typer.Option(help="A user and item that come again; an error if not given.")
+        Duplicates | None,
+        typer.Option(
+            help="If a user and item appear together more than once: stop with an error, keep the last value, or sum "
+            "the values (default: error)."
+        ),
     ] = None,
     at_least: Annotated[
-        float | None, typer.Option(help="The value from which an interaction is an attraction; all are if not given.")
+        float | None,
+        typer.Option(help="Count an interaction as an attraction if its value is at least this (default: count all)."),
     ] = None,
     most_active_users: Annotated[
-        int | None, typer.Option(min=1, help="Only the users with the most interactions.")
+        int | None, typer.Option(min=1, help="Keep this many users, those with the most interactions (default: all).")
     ] = None,
     most_active_items: Annotated[
-        int | None, typer.Option(min=1, help="Only the items with the most interactions.")
+        int | None, typer.Option(min=1, help="Keep this many items, those with the most interactions (default: all).")
     ] = None,
-    top_topics: Annotated[int | None, typer.Option(min=1, help="Only the topics with the most items.")] = None,
-    coverage: Annotated[CoverageName, typer.Option(help="How items of a list cover a topic.")] = (
+    top_topics: Annotated[
+        int | None, typer.Option(min=1, help="Keep this many topics, those with the most items (default: all).")
+    ] = None,
+    coverage: Annotated[CoverageName, typer.Option(help="How the items of a list together cover a topic.")] = (
         CoverageName.probabilistic
     ),
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the catalog file if it exists.")] = False,
 ) -> None:
-    """A catalog file, from interactions (the paper's estimate of w̄) or from weights. Tables are CSV or .parquet."""
+    """Build a catalog file from tables.
+
+    Use --interactions to estimate the weights as in the paper, or --weights if you know them. Tables are CSV files, or
+    Parquet files if their name ends in .parquet.
+
+    Example: thali catalog build --interactions clicks.csv --items items.csv -o films.parquet
+
+    Example: thali catalog build --weights weights.csv -o films.parquet
+    """
     if (interactions is None) == (weights is None):
-        raise ValueError("catalog build must have exactly one of --interactions and --weights")
+        raise ValueError("catalog build needs exactly one of --interactions and --weights")
     if out.exists() and not force:
-        raise ValueError(f"out must be a new file, or come with --force to write over it, got {out}")
+        raise ValueError(f"out must be a new file, but {out} exists; use --force to overwrite it")
     if weights is not None:
         for name, value in (
             ("--separator", separator),
@@ -79,9 +105,9 @@ def build(
             ("--top-topics", top_topics),
         ):
             if value is not None:
-                raise ValueError(f"{name} must come with --interactions, got it with --weights")
+                raise ValueError(f"{name} can only be used with --interactions, got it with --weights")
     elif items is None:
-        raise ValueError("--interactions must come with --items, the topics of each item")
+        raise ValueError("--interactions needs --items, a table with the topics of each item")
 
     from thali.catalog.catalog import Catalog
     from thali.catalog.file import catalog_digest, save_catalog
@@ -98,8 +124,9 @@ def build(
         kept = data.most_active(users=most_active_users, items=most_active_items)
         attractions = kept if at_least is None else kept.attracted(at_least)
         if not len(attractions):
-            raise ValueError(f"{interactions} must have an interaction that is an attraction, got none of {len(kept)}")
-        print(f"{interactions}: {len(data):,} interactions, {len(attractions):,} of them taken as attractions")
+            rule = "" if at_least is None else f" with a value of at least {at_least:g}"
+            raise ValueError(f"{interactions} must contain an interaction{rule}, got none among {len(kept)}")
+        print(f"{interactions}: {len(data):,} interactions, {len(attractions):,} of them counted as attractions")
         attractions = attractions if top_topics is None else attractions.top_topics(top_topics)
         catalog = Catalog.estimate(attractions, coverage=coverage.value)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -108,20 +135,24 @@ def build(
 
 
 @app.command()
-def info(path: Annotated[Path, typer.Argument(help="A catalog file.")]) -> None:
-    """What is in a catalog file: its size, its digest, and each topic with its items and largest weight."""
+def info(path: Annotated[Path, typer.Argument(help="Catalog file to read.")]) -> None:
+    """Show what a catalog file contains.
+
+    Print the number of items and topics, the coverage, the number of items whose weights are all 0, and the digest of
+    the file. Then print each topic with its number of items and its largest weight.
+    """
     from rich.console import Console
 
     from thali.catalog.file import catalog_digest, load_catalog
 
     catalog = load_catalog(path)
     console = Console(width=max(WIDE, Console().width))
-    uncovering = int((catalog.sparse.begin == catalog.sparse.end).sum())
+    all_zero = int((catalog.sparse.begin == catalog.sparse.end).sum())
     for name, value in (
         ("items (L)", f"{catalog.L:,}"),
         ("topics (d)", f"{catalog.d:,}"),
         ("coverage", catalog.coverage),
-        ("items covering nothing", f"{uncovering:,}"),
+        ("items with zero weights", f"{all_zero:,}"),
         ("digest", catalog_digest(path)),
     ):
         console.print(f"{name:24}{value}", highlight=False, markup=False)
@@ -129,7 +160,7 @@ def info(path: Annotated[Path, typer.Argument(help="A catalog file.")]) -> None:
 
 
 def _topics_table(catalog: Catalog) -> Any:
-    """Each topic with its number of items and its largest weight."""
+    """Return a table of topics with the number of items and the largest weight of each."""
     import numpy as np
     from rich.table import Table
     from rich.text import Text
@@ -141,5 +172,5 @@ def _topics_table(catalog: Catalog) -> Any:
     for name in ("items", "largest weight"):
         table.add_column(name, justify="right")
     for topic, count, weight in zip(catalog.topics, counts, largest, strict=True):
-        table.add_row(Text(str(topic)), f"{count:,}", f"{weight:.6g}")  # Text: a name is not markup
+        table.add_row(Text(str(topic)), f"{count:,}", f"{weight:.6g}")  # Text, because a name may look like markup
     return table

@@ -1,7 +1,7 @@
 """Compile every kernel ahead of time, for ``thali warmup``.
 
 Numba compiles a function for the types of its arguments when it is first called. So the only sure way to compile
-everything the library will need is to use the library: a tiny problem exercises everything that calls a kernel.
+everything that the library will need is to use the library: a tiny problem runs all code that calls a kernel.
 """
 
 from __future__ import annotations
@@ -40,33 +40,34 @@ from thali.tools.types import Floats, Integers
 
 
 @dataclass(frozen=True)
-class Warmth:
-    """The result of a warm-up."""
+class Compilation:
+    """The result of :func:`compile_all`."""
 
     kernels: int
     """The number of kernels."""
     compiled: int
     """The number of compilations, one for each kernel and combination of types; 0 if all were cached already."""
     seconds: float
+    """The time it took."""
     folder: Path
     """Where compiled code is cached."""
 
 
-def compile_all() -> Warmth:
-    """Compile or load every kernel for the types that the library uses. Cost: about 20 to 60 s, once."""
+def compile_all() -> Compilation:
+    """Compile or load every kernel for the types that the library uses. Cost: see docs/first-use.md."""
     functions = kernels()
     if not functions:
-        raise RuntimeError("NUMBA_DISABLE_JIT must not be set for a warm-up: kernels are not compiled then")
+        raise RuntimeError("NUMBA_DISABLE_JIT must not be set for 'thali warmup', because it turns compilation off")
     folder = functions[0].stats.cache_path
     if folder is None:
-        raise RuntimeError("NUMBA_CACHE_DIR must name a folder that can be written: compiled code cannot be kept")
+        raise RuntimeError("NUMBA_CACHE_DIR must name a folder that can be written, to store compiled code")
     begin, before = perf_counter(), _compilations(functions)
     use_everything()
-    return Warmth(len(functions), _compilations(functions) - before, perf_counter() - begin, Path(folder))
+    return Compilation(len(functions), _compilations(functions) - before, perf_counter() - begin, Path(folder))
 
 
 def kernels() -> list[Any]:
-    """All compiled functions of the package, including inlined ones."""
+    """Return all compiled functions of the package, including inlined ones."""
     package = Path(thali.__file__).parent
     names = [".".join(("thali", *file.relative_to(package).with_suffix("").parts)) for file in kernel_files()]
     return [
@@ -78,9 +79,9 @@ def kernels() -> list[Any]:
 
 
 def use_everything() -> None:
-    """Call everything that calls a kernel. Add a line here for each new kernel and each new way to call one.
+    """Run all code that calls a kernel. Add a line here for each new kernel and each new way to call one.
 
-    Only the types of arrays matter, and whether they are read-only; their size does not.
+    The size of arrays does not matter. Their types matter, and whether they are read-only.
     """
     interactions = Interactions.of(
         [("ana", "Heat", 1.0), ("ana", "Fargo", 1.0), ("bob", "Heat", 1.0), ("bob", "Ronin", 1.0)],
@@ -119,7 +120,8 @@ def use_everything() -> None:
             policy.recommend(state, rng=0, exclude=[0])
             policy.recommend(state, rng=0, candidates=[[0, 1], [1, 2]])
         serve(catalog, K)
-    many = Catalog(np.random.default_rng(0).random((80, 6)))  # a search index with boxes, and more than a few topics
+    # Enough items for a search index with boxes, and enough topics for the bounds that only many topics use.
+    many = Catalog(np.random.default_rng(0).random((80, 6)))
     greedy_lists(many, np.full((1, 6), 0.1), K)
     many.put(80, np.full(6, 0.5))
     many.put(0, np.full(6, 0.4))
@@ -127,7 +129,7 @@ def use_everything() -> None:
 
 
 def serve(catalog: Catalog, K: int) -> None:
-    """Run what the service does for a user."""
+    """Run the code that the service runs for a user."""
     with TemporaryDirectory() as folder, Recommender(CascadeLSB(catalog, K), f"sqlite:///{folder}/taste.db") as service:
         for _ in range(2):
             service.feedback(service.recommend("ana").id, clicked=[0])
@@ -135,10 +137,10 @@ def serve(catalog: Catalog, K: int) -> None:
 
 
 class _OwnCoverage:
-    """A user-defined coverage, for the code path that handles those."""
+    """A coverage of the user's own, which takes another path through the code."""
 
     def coverage(self, items: Integers, weights: Floats) -> Floats:
-        """The largest weight, computed by NumPy."""
+        """Return the largest weight of each topic, computed by NumPy."""
         return np.asarray(weights.max(axis=0, initial=0.0))
 
 

@@ -1,4 +1,4 @@
-"""``thali demo``: the paper's synthetic experiment, or with ``--web`` a web page."""
+"""``thali demo``: the paper's synthetic experiment, or a web page with ``--web``."""
 
 from __future__ import annotations
 
@@ -10,37 +10,51 @@ import typer
 
 from thali.cli import page
 
-# Options that need --web.
-WEB = {"port", "items", "data"}
+# Options that can only be used with --web, and those that can only be used without it.
+PAGE_OPTIONS = {"port", "items", "data"}
+EXPERIMENT_OPTIONS = {"steps", "seeds", "seed", "alpha", "sigma", "out"}
 
 
 def demo(
     context: typer.Context,
-    web: Annotated[bool, typer.Option("--web", help="Serve a page instead, on which you see it learn.")] = False,
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="With --web: the port of the page.")] = 8000,
+    web: Annotated[bool, typer.Option("--web", help="Serve a web page instead of running the experiment.")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="With --web: port of the page.")] = 8000,
     items: Annotated[
-        page.Items, typer.Option(help="With --web: what lists are made of; auto is films where MovieLens is there.")
+        page.Items,
+        typer.Option(help="With --web: items to show. 'auto' shows films if MovieLens 1M is found, else dishes."),
     ] = page.Items.auto,
     data: Annotated[
-        Path | None, typer.Option(help="With --web: the folder that holds MovieLens' ml-1m/; $THALI_DATA by default.")
+        Path | None,
+        typer.Option(help="With --web: folder that contains MovieLens 1M as ml-1m/ (default: $THALI_DATA)."),
     ] = None,
-    steps: Annotated[int, typer.Option(min=2, help="Lists shown to each person.")] = 20_000,
-    seeds: Annotated[int, typer.Option(min=1, help="People with the same preferences, each with their own luck.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="From which all luck follows.")] = 0,
+    steps: Annotated[int, typer.Option(min=2, help="Number of lists shown to each person.")] = 20_000,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Number of simulated people, each with different random clicks.")
+    ] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     alpha: Annotated[
-        str | None, typer.Option(help="Optimism α of the linear policies: a number or 'theory'; 0.8/σ if not given.")
+        str | None,
+        typer.Option(help="Exploration parameter α of the linear policies: a number, or 'theory' (default: 0.8/σ)."),
     ] = None,
     sigma: Annotated[float, typer.Option(help="Learning rate σ of the linear policies.")] = 0.1,
-    out: Annotated[Path, typer.Option(help="Where the figure goes; its suffix says the format.")] = Path("demo.png"),
+    out: Annotated[Path, typer.Option(help="File for the figure: .png, .svg or .pdf.")] = Path("demo.png"),
 ) -> None:
-    """The paper's synthetic experiment: four policies, 53 items, one person's taste; a table and a regret figure.
+    """Run a small experiment, or try thali in the browser.
 
-    With --web: a page on which you click and it learns, and on which you watch simulated people.
+    Without --web, run the paper's synthetic experiment: four policies learn the same taste, choosing lists of 2 among
+    53 items. Print a table, and draw the regret of each policy.
+
+    With --web, serve a web page. There you click items and see what thali learns about your taste, or watch how it
+    learns the tastes of simulated people.
+
+    Example: thali demo --steps 2000
+
+    Example: thali demo --web
     """
     given = {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
-    misplaced = given & {"steps", "seeds", "seed", "alpha", "sigma", "out"} if web else given & WEB
+    misplaced = given & (EXPERIMENT_OPTIONS if web else PAGE_OPTIONS)
     if misplaced:
-        raise ValueError(f"--{min(misplaced)} must come {'without' if web else 'with'} --web")
+        raise ValueError(f"--{min(misplaced)} can only be used {'without' if web else 'with'} --web")
     if web:
         page.serve_page(items, data, port)
         return
@@ -56,14 +70,14 @@ def demo(
         raise ValueError(f"out must end in .png, .svg or .pdf, got {out}")
     out.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(out.parent, os.W_OK):
-        raise ValueError(f"out must be in a folder that can be written, got {out}")
+        raise ValueError(f"out must be in a folder that you can write to, got {out}")
     console = Console()
     problem = synthetic(users=seeds)
     policies = policies_for(problem, alpha=_alpha(alpha), sigma=sigma, horizon=steps)
     best = problem.model.best_lists(problem.K)[0].tolist()
     console.print(
         f"Synthetic experiment: L=53, d=3, K=2, θ*=(0.6, 0.4, 0), {steps:,} steps, {seeds} seeds. "
-        f"Best list: {tuple(best)}, counted from 0."
+        f"Best list: items {best[0]} and {best[1]}, counted from 0."
     )
     with Progress(
         TextColumn("{task.description:13}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console
@@ -82,7 +96,7 @@ def demo(
 
 
 def _alpha(text: str | None) -> float | str | None:
-    """Parse a number if possible, else return the text unchanged (the policy validates it)."""
+    """Return a number if the text is one, else the text unchanged. The policy checks it."""
     if text is None:
         return None
     try:

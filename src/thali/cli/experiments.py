@@ -15,31 +15,65 @@ if TYPE_CHECKING:
 
 Data = Annotated[
     Path | None,
-    typer.Option(help="The folder that holds the data sets (ml-1m/, ...); $THALI_DATA, else fetched, by default."),
+    typer.Option(
+        help="Folder that contains the data sets, such as ml-1m/ (default: $THALI_DATA, else download if possible)."
+    ),
 ]
-Out = Annotated[Path, typer.Option(help="The folder of results: rows, figures, report.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes on this machine; one a core by default.")]
-Cluster = Annotated[str | None, typer.Option(help="The scheduler of a Dask cluster, such as tcp://host:8786.")]
-Seed = Annotated[int, typer.Option(min=0, help="From which splits, people and luck follow.")]
+Out = Annotated[Path, typer.Option(help="Folder for results, figures and the report.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Number of processes on this machine (default: one per core).")
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786, to run on a cluster instead."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+Users = Annotated[int | None, typer.Option(min=1, help="Number of simulated people (default: as in the experiment).")]
+Steps = Annotated[
+    int | None, typer.Option(min=2, help="Number of lists shown to each person (default: as in the experiment).")
+]
+Splits = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Number of random splits of the data set's users into halves (default: as in the experiment)."
+    ),
+]
+Name = Annotated[str, typer.Argument(help="Name of an experiment, as listed by 'thali experiments'.")]
 
-# Columns that wide tables need, whatever the width of the terminal.
+# The width that wide tables need, in columns, even if the terminal is narrower.
 WIDE = 130
 
 
 def reproduce(
     suites: Annotated[
         list[str] | None,
-        typer.Argument(help="Suites or names of 'thali experiments'; all but tuning and robustness if none."),
+        typer.Argument(
+            help="Suites or experiments to run, as listed by 'thali experiments' "
+            "(default: all suites except tuning and robustness)."
+        ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="At the paper's scale: hours instead of minutes.")] = False,
-    at: Annotated[str, typer.Option(help="The optimism: practical, theory, or all that the experiments have.")] = "all",
+    full: Annotated[
+        bool, typer.Option("--full", help="Run at the paper's scale, which takes hours instead of minutes.")
+    ] = False,
+    at: Annotated[
+        str,
+        typer.Option(help="Exploration parameter α: 'practical', 'theory', or 'all' values that the experiment lists."),
+    ] = "all",
     data: Data = None,
     out: Out = Path("results"),
     workers: Workers = None,
     cluster: Cluster = None,
     seed: Seed = 0,
 ) -> None:
-    """Run the paper's experiments and judge its claims. Stop with Ctrl-C and run again to go on where it stopped."""
+    """Run the paper's experiments and check its claims.
+
+    Write figures and a report, and print a verdict on each claim. You can stop with Ctrl-C; the same command then
+    resumes where it stopped.
+
+    Example: thali reproduce movielens
+
+    Example: thali reproduce --full --at practical
+    """
     from rich.console import Console
 
     from thali.lab.report import build
@@ -53,16 +87,19 @@ def reproduce(
     for reason in missing:
         console.print(f"[yellow]left out[/]: {reason}", soft_wrap=True)
     if not kept:
-        raise ValueError("nothing to run: the data sets asked for are not there")
+        raise ValueError("nothing to run: no data set of these experiments was found")
     _perform(kept if full else [experiment.shrunk() for experiment in kept], data, out, workers, cluster, seed, console)
-    console.print("Drawing figures and report ...")
+    console.print("Writing figures and report ...")
     report = build(out)
     console.print(ledger_table(report.findings))
-    console.print(f"Report: {report.page}; figures: {out / 'figures'}; rows: {out / 'rows'}", soft_wrap=True)
+    console.print(f"Report: {report.page}; figures: {out / 'figures'}; results: {out / 'rows'}", soft_wrap=True)
 
 
 def experiments() -> None:
-    """What experiments there are, as a table."""
+    """List the available experiments.
+
+    Print a table of all experiments, followed by the suites that group them.
+    """
     from rich.console import Console
 
     from thali.lab.settings import SUITES
@@ -70,26 +107,43 @@ def experiments() -> None:
 
     console = Console(width=max(WIDE, Console().width))
     console.print(experiments_table())
-    console.print("\nPeople: how many, in how many random splits. Suites:")
+    console.print("\nPeople: the number of simulated people, and of the random splits they come from.\nSuites:")
     for suite, description in SUITES.items():
         console.print(f"  {suite}: {description}", highlight=False)
 
 
 def run(
-    name: Annotated[str, typer.Argument(help="An experiment, as 'thali experiments' lists it.")],
-    users: Annotated[int | None, typer.Option(min=1, help="People.")] = None,
-    steps: Annotated[int | None, typer.Option(min=2, help="Lists shown to each person.")] = None,
-    splits: Annotated[int | None, typer.Option(min=1, help="Random splits of the users into halves.")] = None,
-    policies: Annotated[str | None, typer.Option(help="Policies, divided by commas.")] = None,
-    alpha: Annotated[str | None, typer.Option(help="Optimism α: numbers or 'theory', divided by commas.")] = None,
-    sigma: Annotated[str | None, typer.Option(help="Learning rate σ, with --alpha: numbers divided by commas.")] = None,
+    name: Name,
+    users: Users = None,
+    steps: Steps = None,
+    splits: Splits = None,
+    policies: Annotated[
+        str | None, typer.Option(help="Policies, separated by commas (default: as in the experiment).")
+    ] = None,
+    alpha: Annotated[
+        str | None,
+        typer.Option(
+            help="Values of the exploration parameter α, separated by commas: numbers or 'theory' "
+            "(default: as in the experiment)."
+        ),
+    ] = None,
+    sigma: Annotated[
+        str | None,
+        typer.Option(help="Values of the learning rate σ, separated by commas. Needs --alpha (default: 0.1)."),
+    ] = None,
     data: Data = None,
     out: Out = Path("results"),
     workers: Workers = None,
     cluster: Cluster = None,
     seed: Seed = 0,
 ) -> None:
-    """Run one experiment, as it is or changed; a table of regret, clicks and diversity, and its rows as Parquet."""
+    """Run one experiment.
+
+    Options such as --steps replace the settings of the experiment. Print a table of regret, clicks and diversity, and
+    store the results as Parquet files. You can stop with Ctrl-C; the same command then resumes where it stopped.
+
+    Example: thali run synthetic/20k --users 4 --steps 1000
+    """
     from rich.console import Console
 
     from thali.lab.terminal import outcomes_table
@@ -98,24 +152,33 @@ def run(
     experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
     results = _perform([experiment], data, out, workers, cluster, seed, console)
     console.print(outcomes_table(results, [experiment.name]))
-    console.print(f"Rows: {out / 'rows' / experiment.name}; figures: thali report {out}", soft_wrap=True)
+    console.print(
+        f"Results: {out / 'rows' / experiment.name}. To draw figures, run: thali report {out}", soft_wrap=True
+    )
 
 
 def sweep(
-    name: Annotated[str, typer.Argument(help="An experiment, as 'thali experiments' lists it.")],
-    alpha: Annotated[str, typer.Option(help="Optimism α: numbers or 'theory', divided by commas.")],
-    sigma: Annotated[str, typer.Option(help="Learning rates σ, divided by commas.")] = "0.1",
-    policies: Annotated[str, typer.Option(help="Policies, divided by commas.")] = "CascadeLSB",
-    users: Annotated[int | None, typer.Option(min=1, help="People.")] = None,
-    steps: Annotated[int | None, typer.Option(min=2, help="Lists shown to each person.")] = None,
-    splits: Annotated[int | None, typer.Option(min=1, help="Random splits of the users into halves.")] = None,
+    name: Name,
+    alpha: Annotated[
+        str, typer.Option(help="Values of the exploration parameter α, separated by commas: numbers or 'theory'.")
+    ],
+    sigma: Annotated[str, typer.Option(help="Values of the learning rate σ, separated by commas.")] = "0.1",
+    policies: Annotated[str, typer.Option(help="Policies, separated by commas.")] = "CascadeLSB",
+    users: Users = None,
+    steps: Steps = None,
+    splits: Splits = None,
     data: Data = None,
     out: Out = Path("results/sweep"),
     workers: Workers = None,
     cluster: Cluster = None,
     seed: Seed = 0,
 ) -> None:
-    """Final regret over a grid of α and σ: a table and a figure."""
+    """Compare final regret over a grid of α and σ.
+
+    Run one experiment at each combination of --alpha and --sigma. Print a table for each policy, and draw a figure.
+
+    Example: thali sweep synthetic/20k --alpha 1,8,theory --sigma 0.1,1
+    """
     from rich.console import Console
 
     from thali.lab.figures import sweep as draw
@@ -126,7 +189,7 @@ def sweep(
     experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
     without_alpha = [policy for policy in experiment.policies if policy in POLICIES and not optimistic(policy)]
     if without_alpha:
-        raise ValueError(f"policies of sweep must have an α, got {', '.join(without_alpha)}")
+        raise ValueError(f"policies of sweep must have the parameter alpha, got {', '.join(without_alpha)}")
     results = _perform([experiment], data, out, workers, cluster, seed, console)
     for policy in experiment.policies:
         console.print(sweep_table(results, experiment, policy))
@@ -134,22 +197,37 @@ def sweep(
 
 
 def robustness(
-    source: Annotated[str, typer.Argument(help="A data set: movielens, songs-hetrec, yelp-core40, yelp-hin, ...")],
+    source: Annotated[str, typer.Argument(help="Data set, such as movielens, songs-hetrec, yelp-core40 or yelp-hin.")],
     full: Annotated[
-        bool, typer.Option("--full", help="50 people and 5,000 steps: half an hour, not a minute.")
+        bool,
+        typer.Option(
+            "--full", help="Run 50 people of each kind for 5,000 steps, which takes half an hour instead of a minute."
+        ),
     ] = False,
-    d: Annotated[int, typer.Option(min=1, help="Topics.")] = 18,
-    K: Annotated[int, typer.Option("--K", min=1, help="Items a list.")] = 12,
-    users: Annotated[int | None, typer.Option(min=2, help="People of each kind.")] = None,
-    steps: Annotated[int | None, typer.Option(min=10, help="Lists shown to each person.")] = None,
-    policies: Annotated[str | None, typer.Option(help="Policies, divided by commas; all if none.")] = None,
+    d: Annotated[int, typer.Option(min=1, help="Number of topics.")] = 18,
+    K: Annotated[int, typer.Option("--K", min=1, help="Number of items per list.")] = 12,
+    users: Annotated[
+        int | None,
+        typer.Option(min=2, help="Number of simulated people of each kind (default: 10, or 50 with --full)."),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=10, help="Number of lists shown to each person (default: 500, or 5,000 with --full)."),
+    ] = None,
+    policies: Annotated[str | None, typer.Option(help="Policies, separated by commas (default: all).")] = None,
     data: Data = None,
     out: Out = Path("results"),
     workers: Workers = None,
     cluster: Cluster = None,
     seed: Seed = 0,
 ) -> None:
-    """Every policy against people who click otherwise: what each loses, how diverse it is, and which is safest."""
+    """Compare policies on people who click in different ways.
+
+    Run every policy on several kinds of simulated people. Print what each policy loses on each kind, how diverse its
+    lists are, and which policy is safest.
+
+    Example: thali robustness movielens --policies CascadeLSB,LSBGreedy
+    """
     from dataclasses import replace
 
     from rich.console import Console
@@ -177,8 +255,13 @@ def robustness(
     console.print(f"Figure: {matrix.draw(out / 'figures')}; tables: {page}", soft_wrap=True)
 
 
-def report(folder: Annotated[Path, typer.Argument(help="A folder of results, from reproduce, run or sweep.")]) -> None:
-    """Rebuild figures, ledger and report.html from stored rows."""
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of results, written by reproduce, run, sweep or robustness.")],
+) -> None:
+    """Rebuild the report from stored results.
+
+    Write report.html, its figures and the verdict on each claim of the paper again, without running any experiment.
+    """
     from rich.console import Console
 
     from thali.lab.report import build
@@ -199,7 +282,7 @@ def _changed(
     alpha: str | None,
     sigma: str | None,
 ) -> Experiment:
-    """Return an experiment with the given settings changed."""
+    """Return an experiment with the given settings replaced."""
     from dataclasses import replace
 
     from thali.lab.settings import EXPERIMENTS, setting_of
@@ -212,13 +295,13 @@ def _changed(
     if splits is not None:
         experiment = replace(experiment, splits=splits)
     if experiment.splits > experiment.users:
-        raise ValueError(f"splits must be at most the {experiment.users} people, got {experiment.splits}")
+        raise ValueError(f"splits must be at most the number of people ({experiment.users}), got {experiment.splits}")
     if steps is not None:
         experiment = replace(experiment, steps=steps)
     if policies is not None:
         experiment = replace(experiment, policies=tuple(part.strip() for part in policies.split(",")))
     if sigma is not None and alpha is None:
-        raise ValueError(f"sigma must come with alpha, as the width goes with their product, got sigma {sigma} alone")
+        raise ValueError(f"sigma can only be set together with alpha, got sigma {sigma} without alpha")
     if alpha is not None:
         sigmas = (sigma or "0.1").split(",")
         settings = [setting_of(a.strip(), s.strip()) for s in sigmas for a in alpha.split(",")]
@@ -235,7 +318,7 @@ def _perform(
     seed: int,
     console: Any,
 ) -> Results:
-    """Run what is not stored yet, with a progress bar; return the results."""
+    """Run the tasks whose rows are not stored yet, with a progress bar. Return the results of all."""
     from rich.progress import (
         BarColumn,
         Progress,
@@ -253,7 +336,7 @@ def _perform(
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
-        TextColumn("left"),
+        TextColumn("remaining"),
         TimeRemainingColumn(elapsed_when_finished=False),
     )
     try:
@@ -273,6 +356,6 @@ def _perform(
                 ),
             )
     except KeyboardInterrupt:
-        console.print("Stopped. What was finished is stored: run the same command again to go on.")
+        console.print("Stopped. Finished tasks are stored; run the same command again to resume.")
         raise typer.Exit(130) from None
     return Results(out, experiments, seed=seed)

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from thali.cli.serve import LOOPBACK, address, check_free, check_installed, run
+from thali.cli.serve import FIRST_START, LOOPBACK, address, check_free, check_installed, run
 
 if TYPE_CHECKING:
     from thali.catalog.catalog import Catalog
 
 K = 6
-#: The policies to try. Each learns on its own; users start with the first.
+#: The policies that a visitor can try. Each learns separately, and every user starts with the first.
 POLICIES = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CombLinUCB")
 HOST = "127.0.0.1"
 
 
 class Items(StrEnum):
-    """Which items to make lists of."""
+    """Which items to show."""
 
     auto = "auto"
     dishes = "dishes"
@@ -38,7 +38,7 @@ def serve_page(items: Items, data: Path | None, port: int) -> None:
 
     check_free(HOST, port)
     catalog, description = choose(items, data)
-    typer.echo(f"{description}. The first time ever thali compiles for a minute.", err=True)
+    typer.echo(f"{description}. {FIRST_START}", err=True)
     with tempfile.TemporaryDirectory(prefix="thali-demo-") as folder:
         file = Path(folder) / "catalog.parquet"
         save_catalog(catalog, file)
@@ -51,30 +51,33 @@ def serve_page(items: Items, data: Path | None, port: int) -> None:
             hosts=(*LOOPBACK, HOST),
             log_requests=False,
         )
-        run(settings, HOST, port, 1, f"Open {address(HOST, port)} in a browser; Ctrl-C stops it.")
+        run(settings, HOST, port, 1, f"Open {address(HOST, port)} in a browser. Press Ctrl-C to stop.")
 
 
 def choose(items: Items, data: Path | None) -> tuple[Catalog, str]:
-    """Return a catalog and its description: films if MovieLens is found, else the dishes that come with thali."""
+    """Return a catalog and its description: films if MovieLens 1M is found, else the dishes included in thali."""
     from thali.catalog.catalog import Catalog
     from thali.datasets import dishes, fetch
 
     if data is not None and items is Items.dishes:
-        raise ValueError(f"data must come without --items dishes, got {data}")
+        raise ValueError(f"data cannot be used with --items dishes, got {data}")
     films = None if items is Items.dishes else fetch.found("ml-1m", data)
     if items is Items.movielens and films is None:
         films = fetch.folder("ml-1m", data)
     if films is not None:
         catalog = movielens(films)
-        return catalog, f"The {len(catalog):,} most rated films of MovieLens, from {films}"
+        return catalog, f"Showing the {len(catalog):,} most rated films of MovieLens 1M, from {films}"
     if data is not None and items is Items.auto:
-        raise ValueError(f"data must be a folder that holds ml-1m, got {data}")
+        raise ValueError(f"data must be a folder that contains ml-1m, got {data}")
     catalog = Catalog(*dishes())
-    return catalog, f"{len(catalog)} dishes that come with thali; with --data or $THALI_DATA, films of MovieLens"
+    return (
+        catalog,
+        f"Showing {len(catalog)} dishes. To show films, set --data or $THALI_DATA to a folder that contains ml-1m",
+    )
 
 
 def movielens(folder: Path) -> Catalog:
-    """The paper's films and w̄, with items named by title."""
+    """Return a catalog of the paper's films and weights, with films named by title."""
     from thali.catalog.catalog import Catalog
     from thali.datasets import movielens as read
     from thali.datasets import movielens_titles

@@ -1,4 +1,4 @@
-"""``thali serve``: the service."""
+"""``thali serve``: run the service."""
 
 from __future__ import annotations
 
@@ -17,52 +17,87 @@ if TYPE_CHECKING:
     from thali.service.http.settings import Settings
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+FIRST_START = "The first start compiles code, which takes about a minute."
 
 
 def serve(
-    catalog: Annotated[Path, typer.Argument(help="A catalog file, made by 'thali catalog build'.")],
+    catalog: Annotated[Path, typer.Argument(help="Catalog file to serve, written by 'thali catalog build'.")],
     store: Annotated[
-        str, typer.Option(help="sqlite:///FILE, or postgresql://… for several processes.", envvar="THALI_STORE")
+        str,
+        typer.Option(
+            help="Where to store users and lists: sqlite:///FILE, or a postgresql:// URL.", envvar="THALI_STORE"
+        ),
     ] = "sqlite:///thali.db",
     host: Annotated[
-        str, typer.Option(help="The address to listen on; other than loopback only with --keys.")
+        str, typer.Option(help="Address to listen on. An address that other machines can reach needs --keys.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="The port to listen on.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
-    policy: Annotated[str, typer.Option(help="The learner, where there is one: of the linear family.")] = "CascadeLSB",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8000,
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Number of processes. More than one needs PostgreSQL.")
+    ] = 1,
+    policy: Annotated[
+        str, typer.Option(help="Policy that learns, such as CascadeLSB or CascadeLinUCB. Ignored with --learner.")
+    ] = "CascadeLSB",
     K: Annotated[
-        int | None, typer.Option("--K", min=1, max=100, help="Items in a list, where a request does not say; 10.")
+        int | None,
+        typer.Option(
+            "--K", min=1, max=100, help="Items per list, unless a request sets K (default: 10, or all if fewer)."
+        ),
     ] = None,
-    sigma: Annotated[float | None, typer.Option(help="Learning rate σ; the policy's own by default.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Optimism α; 0.8/σ by default.")] = None,
+    sigma: Annotated[float | None, typer.Option(help="Learning rate σ (default: 0.1).")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Exploration parameter α (default: 0.8/σ).")] = None,
     learner: Annotated[
         list[str] | None,
-        typer.Option(help="One of several learners, instead of --policy: 'NAME: POLICY K=10 sigma=0.1 share=0.5'."),
+        typer.Option(
+            metavar="TEXT",
+            help="Run several learners, and give each a share of the users. Repeat this option for each learner: "
+            "'NAME: POLICY K=10 sigma=0.1 alpha=8 share=0.5'. Replaces --policy, --K, --sigma and --alpha.",
+        ),
     ] = None,
     no_click_after: Annotated[
-        float | None, typer.Option(min=0.0, help="Seconds after which no answer is no click; else it is unknown.")
+        float | None,
+        typer.Option(min=0.0, help="Treat missing feedback as no click after this many seconds (default: never)."),
     ] = None,
-    keep_days: Annotated[float, typer.Option(min=0.001, help="How long impressions are kept.")] = 30.0,
+    keep_days: Annotated[
+        float,
+        typer.Option(min=0.001, help="Delete impressions after this many days. What was learned from them stays."),
+    ] = 30.0,
     keys: Annotated[
         Path | None,
-        typer.Option(help="A file of API keys: a role (read, write, admin) and a key a line.", envvar="THALI_KEYS"),
+        typer.Option(
+            help="File of API keys. Each line has a role (read, write or admin), a space and a key.",
+            envvar="THALI_KEYS",
+        ),
     ] = None,
-    cache_mb: Annotated[int, typer.Option(min=0, help="Memory for tastes in use, with SQLite.")] = 256,
+    cache_mb: Annotated[
+        int, typer.Option(min=0, help="Memory for the statistics of recent users, in MiB (SQLite only).")
+    ] = 256,
     new_catalog: Annotated[
-        bool, typer.Option("--new-catalog", help="Let this catalog replace one that was changed by hand.")
+        bool,
+        typer.Option(
+            "--new-catalog",
+            help="Use this catalog file even if items were changed through the API. Discards those changes.",
+        ),
     ] = False,
-    log_requests: Annotated[bool, typer.Option(help="Whether each request is a line of the log.")] = True,
+    log_requests: Annotated[bool, typer.Option(help="Log each request.")] = True,
 ) -> None:
-    """Serve lists and learn from clicks over HTTP: a page at /, the API at /docs."""
+    """Serve lists over HTTP and learn from live clicks.
+
+    Open the address in a browser to try it. The API reference is at /docs.
+
+    Example: thali serve films.parquet --K 10
+
+    Example: thali serve films.parquet --store postgresql://db/thali --workers 4
+    """
     check_installed("thali serve")
     from thali.service.http.settings import LearnerSetting, Settings, read_keys
 
     if not catalog.is_file():
-        raise ValueError(f"catalog must be a file, made by 'thali catalog build', found none at {catalog}")
+        raise ValueError(f"catalog must be a file written by 'thali catalog build', found nothing at {catalog}")
     if keys is None and not _is_loopback(host):
-        raise ValueError(f"host must be of this machine only (127.0.0.1) unless --keys is given, got {host}")
+        raise ValueError(f"host must be a loopback address such as 127.0.0.1 unless --keys is given, got {host}")
     if not store.startswith("postgres") and workers > 1:
-        raise ValueError(f"workers must be 1 with SQLite: several need --store postgresql://…, got {workers}")
+        raise ValueError(f"workers must be 1 with SQLite, got {workers}; use --store postgresql://… for more")
     settings = Settings(
         catalog=str(catalog),
         store=store,
@@ -78,19 +113,20 @@ def serve(
         log_requests=log_requests,
     )
     check_free(host, port)
-    typer.echo(f"thali loads {catalog}; the first time ever it compiles for a minute.", err=True)
-    text = f"thali serves {catalog} on {address(host, port)}, a page to try it and the API at /docs; Ctrl-C stops it."
-    run(settings, host, port, workers, text)
+    typer.echo(f"Loading {catalog}. {FIRST_START}", err=True)
+    url = address(host, port)
+    ready = f"Serving {catalog} at {url} (API reference: {url}/docs). Press Ctrl-C to stop."
+    run(settings, host, port, workers, ready)
 
 
-def run(settings: Settings, host: str, port: int, workers: int, told: str) -> None:
-    """Serve until stopped. told: the message to print once everything is ready."""
+def run(settings: Settings, host: str, port: int, workers: int, message: str) -> None:
+    """Serve until stopped. message: the text to print when the service is ready."""
     import uvicorn
 
     from thali.service.http.app import create_app, make_recommender
     from thali.service.http.metrics import MULTIPROCESS_DIR
 
-    recommender = make_recommender(settings)  # here, so that an error prints one sentence
+    recommender = make_recommender(settings)  # before uvicorn starts, so that an error prints one sentence
     options: dict[str, Any] = {
         "host": host,
         "port": port,
@@ -101,8 +137,8 @@ def run(settings: Settings, host: str, port: int, workers: int, told: str) -> No
         "limit_concurrency": 10_000,
         "timeout_graceful_shutdown": 10,
     }
-    typer.echo(told, err=True)
-    # uvicorn finishes its open requests, then sends itself the signal again. Being stopped is not a failure.
+    typer.echo(message, err=True)
+    # uvicorn completes open requests, and then sends itself the signal again. Exit with 0: being stopped is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if workers == 1:
         uvicorn.run(create_app(settings, lambda _: recommender), lifespan="on", **options)
@@ -121,14 +157,14 @@ def run(settings: Settings, host: str, port: int, workers: int, told: str) -> No
 
 
 def address(host: str, port: int) -> str:
-    """The URL for a browser."""
+    """Return the URL for a browser."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def check_installed(command: str) -> None:
-    """Raise an error if the service's own dependencies are missing."""
+    """Raise an error if the dependencies of the service are not installed."""
     try:
-        import uvicorn  # noqa: F401 (only to see that it is installed)
+        import uvicorn  # noqa: F401 (only to check that it is installed)
 
         import thali.service.http.app  # noqa: F401 (the same)
     except ImportError as error:
@@ -136,14 +172,14 @@ def check_installed(command: str) -> None:
 
 
 def check_free(host: str, port: int) -> None:
-    """Raise an error if this address is not free. Called before a store is created."""
+    """Raise an error if the service cannot listen on this address. Called before a store is created."""
     try:
         [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        raise ValueError(f"host and port must be free to listen on, got {host}:{port}: {error.strerror}") from None
+        raise ValueError(f"host and port must be free, got {host}:{port} ({error.strerror})") from None
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""``thali replay``, ``backup``, ``restore``, ``export``, ``import``; all work while a service uses the store."""
+"""``thali replay``, ``backup``, ``restore``, ``export`` and ``import``. All work while a service uses the store."""
 
 from __future__ import annotations
 
@@ -13,76 +13,119 @@ if TYPE_CHECKING:
     from thali.service.recommender import Recommender
     from thali.service.stores import SqlStore
 
-Store = Annotated[str, typer.Option(help="sqlite:///FILE or postgresql://….", envvar="THALI_STORE")]
+Store = Annotated[
+    str, typer.Option(help="Store of the service: sqlite:///FILE, or a postgresql:// URL.", envvar="THALI_STORE")
+]
 DEFAULT = "sqlite:///thali.db"
-Replace = Annotated[bool, typer.Option("--replace", help="In place of what is there.")]
 
 
 def replay(
-    log: Annotated[Path, typer.Argument(help="Lines of JSON: user, items, clicked, and perhaps time, learner.")],
+    log: Annotated[Path, typer.Argument(help="Log file, with one JSON object per line.")],
     store: Store = DEFAULT,
     catalog: Annotated[
-        Path | None, typer.Option(help="The catalog file; the one that the store was served with, by default.")
+        Path | None, typer.Option(help="Catalog file (default: the one that the service last used with this store).")
     ] = None,
-    keep_days: Annotated[float, typer.Option(min=0.001, help="Older lists are learned from, but not kept.")] = 30.0,
+    keep_days: Annotated[
+        float,
+        typer.Option(min=0.001, help="Learn from lists older than this many days, but do not store them."),
+    ] = 30.0,
 ) -> None:
-    """Learn from past lists and clicks, once: stopped, it goes on where it was; run again, it does nothing."""
+    """Learn from a log of past lists and clicks.
+
+    Each line of the log is a list that was shown, such as {"user": "ana", "items": ["Heat", "Fargo"], "clicked": [1]}.
+    Clicked positions count from 0; use null if it is not known what was clicked. The fields "time" (in seconds since
+    1970) and "learner" are optional.
+
+    Each line is learned exactly once. An interrupted replay resumes where it stopped, and a log that has grown is
+    learned from its first new line.
+
+    Example: thali replay log.jsonl --store sqlite:///thali.db
+    """
     from thali.service.recommender.replay import replay as learn
 
     with _recommender(store, catalog, keep_days) as recommender, _bar("lines") as advance:
         done = learn(recommender, log, advance)
-    again = f"; {done.before} lines were learned before" if done.before else ""
-    typer.echo(f"Learned from {done.learned} lists of {log}{again}.")
+    again = f" ({_count(done.before, 'line')} had been learned previously)" if done.before else ""
+    typer.echo(f"Learned from {_count(done.learned, 'list')} in {log}{again}.")
 
 
 def backup(
-    path: Annotated[Path, typer.Argument(help="The new file: all of the store as it is now, as a SQLite database.")],
+    path: Annotated[Path, typer.Argument(help="File to write, a SQLite database. It must not exist.")],
     store: Store = DEFAULT,
 ) -> None:
-    """Copy a store into one file, while it is in use."""
+    """Copy a store into one file.
+
+    The store may be in use. The file contains everything as it was at one moment.
+
+    Example: thali backup thali.backup
+    """
     from thali.service.stores.transfer import backup as copy
 
     with _open(store) as opened, _bar("rows") as advance:
         rows = copy(opened, path, advance)
-    typer.echo(f"{rows} rows of {opened.url} are in {path}.")
+    typer.echo(f"Copied {_count(rows, 'row')} from {opened.url} to {path}.")
 
 
 def restore(
-    path: Annotated[Path, typer.Argument(help="A file written by 'thali backup', of either kind of store.")],
+    path: Annotated[Path, typer.Argument(help="File written by 'thali backup', from SQLite or PostgreSQL.")],
     store: Store = DEFAULT,
-    replace: Replace = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace everything in the store.")] = False,
 ) -> None:
-    """Put a backup into an empty store, or in place of all that is there; also the way from SQLite to PostgreSQL."""
+    """Restore a backup into a store.
+
+    The store must be empty unless --replace is given. To move from SQLite to PostgreSQL, back up the one and restore
+    into the other.
+
+    Example: thali restore thali.backup --store postgresql://localhost/thali
+    """
     from thali.service.stores.transfer import restore as put
 
     with _open(store, new=True) as opened, _bar("rows") as advance:
         rows = put(path, opened, replace=replace, progress=advance)
-    typer.echo(f"{rows} rows of {path} are in {opened.url}.")
+    typer.echo(f"Copied {_count(rows, 'row')} from {path} to {opened.url}.")
 
 
 def export(
-    path: Annotated[Path, typer.Argument(help="The new file: a line of JSON for each person and learner.")],
+    path: Annotated[Path, typer.Argument(help="File to write, with one JSON object per line. It must not exist.")],
     store: Store = DEFAULT,
 ) -> None:
-    """Write what was learned of people (M and B, by names of topics), while the store is in use."""
+    """Export what a store learned about users.
+
+    Write the statistics of each user and learner (M and B, with the names of topics). The store may be in use.
+
+    Example: thali export users.jsonl
+    """
     from thali.service.stores.transfer import export_learned
 
     with _open(store) as opened, _bar("rows") as advance:
         count = export_learned(opened, path, advance)
-    typer.echo(f"What was learned of people, {count} lines, is in {path}.")
+    typer.echo(f"Exported {_count(count, 'line')} of statistics to {path}.")
 
 
 def import_(
-    path: Annotated[Path, typer.Argument(help="A file written by 'thali export'.")],
+    path: Annotated[Path, typer.Argument(help="File written by 'thali export'.")],
     store: Store = DEFAULT,
-    replace: Replace = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the statistics of users that the store already contains.")
+    ] = False,
 ) -> None:
-    """Put what was learned elsewhere into a store, by names of people, learners and topics."""
+    """Import what another store learned about users.
+
+    Users, learners and topics are matched by name. Users that the store already contains are an error, unless
+    --replace is given.
+
+    Example: thali import users.jsonl --store postgresql://localhost/thali
+    """
     from thali.service.stores.transfer import import_learned
 
     with _open(store, new=True) as opened, _bar("lines") as advance:
         count = import_learned(path, opened, replace=replace, progress=advance)
-    typer.echo(f"What was learned of people, {count} lines, is in {opened.url}.")
+    typer.echo(f"Imported {_count(count, 'line')} of statistics into {opened.url}.")
+
+
+def _count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless the number is 1."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 @contextmanager
@@ -91,7 +134,7 @@ def _open(url: str, *, new: bool = False) -> Iterator[SqlStore]:
 
     _, _, path = url.partition("sqlite:///")
     if path and not new and not Path(path).is_file():
-        raise FileNotFoundError(f"store must be there, found nothing at {url}")
+        raise FileNotFoundError(f"store must exist, found nothing at {url}")
     store = open_store(url)
     try:
         yield store
@@ -100,7 +143,7 @@ def _open(url: str, *, new: bool = False) -> Iterator[SqlStore]:
 
 
 def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommender:
-    """Open a recommender with the learners that the store was last served with, or the service's default."""
+    """Open a recommender with the learners that the service last used with this store, or with the default learner."""
     import json
 
     from thali.catalog.file import load_catalog
@@ -112,18 +155,20 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
 
     _, _, path = url.partition("sqlite:///")
     if path and catalog is None and not Path(path).is_file():
-        raise FileNotFoundError(f"store must be there where no catalog is given, found nothing at {url}")
+        raise FileNotFoundError(f"store must exist unless --catalog is given, found nothing at {url}")
     running: dict[str, dict[str, Any]] = {}
     with _open(url, new=True) as opened, opened.transaction(PATIENCE_S):
         opened.migrate()
         running = json.loads(opened.meta("running") or "{}")
-        served, heading = opened.meta("catalog"), opened.heading()
-    if catalog is None and served is None:
-        raise ValueError(f"catalog must be given, as store {url} was not served yet")
-    loaded = load_catalog(str(catalog or served))
+        last_catalog, heading = opened.meta("catalog"), opened.heading()
+    if catalog is None and last_catalog is None:
+        raise ValueError(f"catalog must be given with --catalog, because no service has used store {url} yet")
+    loaded = load_catalog(str(catalog or last_catalog))
     if heading is not None and heading.digest != content_digest(loaded):
-        where = catalog or served
-        raise ValueError(f"catalog must be the one of the store, got another in {where}: serve that one first")
+        raise ValueError(
+            f"catalog must be the one that the store uses, got a different one in {catalog or last_catalog}; "
+            "to switch to it, run 'thali serve' with it first"
+        )
     if not running:
         running = {"default": {"policy": "CascadeLSB", "K": 10, "sigma": None, "examined": None, "share": 1.0}}
     policies: dict[str, Any] = {
@@ -138,11 +183,11 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
 
 @contextmanager
 def _bar(unit: str) -> Iterator[Callable[[int], None]]:
-    """Show a running count on standard error."""
+    """Show a running count on standard error; yields a function that adds to it."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn(f"{{task.completed:,}} {unit}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(unit, total=None)
-        yield lambda made: bar.advance(task, made)
+        yield lambda count: bar.advance(task, count)

@@ -107,10 +107,10 @@ def test_the_demo_serves_the_page_and_leaves_nothing_behind(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--web", "--steps", "10"), "--steps must come without --web"),
-        (("--port", "8001"), "--port must come with --web"),
-        (("--web", "--items", "dishes", "--data", "."), "data must come without --items dishes, got ."),
-        (("--web", "--data", "."), "data must be a folder that holds ml-1m, got ."),
+        (("--web", "--steps", "10"), "--steps can only be used without --web"),
+        (("--port", "8001"), "--port can only be used with --web"),
+        (("--web", "--items", "dishes", "--data", "."), "data cannot be used with --items dishes, got ."),
+        (("--web", "--data", "."), "data must be a folder that contains ml-1m, got ."),
         (("--web", "--items", "movielens", "--data", "."), "ml-1m is not there: it must hold ratings.dat"),
     ],
 )
