@@ -33,7 +33,7 @@ def main() -> None:
             text=True,
         )
         if done.returncode:
-            sys.exit(COLOR.sub("", f"{done.stdout}{done.stderr}"))
+            sys.exit(COLOR.sub("", done.stderr).partition("Traceback")[0])
         shutil.rmtree(target, ignore_errors=True)
         shutil.move(Path(folder) / "site", target)
     print(f"open {target / 'index.html'}")
