@@ -246,7 +246,7 @@ DATA = Interactions.of([("a", 1, 5.0), ("b", 2, 4.0)], {1: ["x"], 2: ["x", "y"]}
         (lambda: DATA.most_active(items=-1), r"items of most_active must be a whole number of at least 1, got -1"),
         (lambda: DATA.most_active(items=1.5), r"items of most_active must be a whole number of at least 1, got 1.5"),
         (lambda: DATA.most_active(users=True), r"users of most_active must be a whole number of at least 1, got True"),
-        (lambda: DATA.most_active(by="stars"), r"by of most_active must be 'count' or 'value', got 'stars'"),
+        (lambda: DATA.most_active(by="stars"), r"argument 'by' of most_active must be 'count' or 'value', got 'stars'"),
         (lambda: DATA.attracted(np.nan), r"at_least of attracted must be a finite number, got nan"),
         (lambda: DATA.attracted("5"), r"at_least of attracted must be a finite number, got '5'"),
         (lambda: DATA.top_topics(0), r"d of top_topics must be a whole number of at least 1, got 0"),

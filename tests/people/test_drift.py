@@ -107,7 +107,7 @@ def test_stages_are_in_force_when_they_should_be():
         (lambda: thali.Drift([model, None], [0, 5]), "stages of Drift must be a thali.ClickModel, got None"),
         (
             lambda: thali.Drift([model, DRIFTS["abrupt"]], [0, 5]),
-            "stages of Drift must be click models that do not change",
+            "stages of Drift must not be Drift models themselves",
         ),
         (
             lambda: thali.Drift.abrupt(model, thali.DiverseCascade(catalog, theta[:2]), 5),
@@ -121,15 +121,15 @@ def test_stages_are_in_force_when_they_should_be():
         (lambda: thali.Drift.gradual(model, model, 5, 49), "length of gradual must be .* at least 50, got 49"),
         (
             lambda: thali.Drift.gradual(model, MODELS["Cascade"], 5, 50),
-            "before and after of gradual must be models of the same class with theta, got DiverseCascade and Cascade",
+            "'before' and 'after' of gradual must be models of the same class .*, got DiverseCascade and Cascade",
         ),
         (
             lambda: thali.Drift.gradual(MODELS["Cascade"], MODELS["Cascade"], 5, 50),
-            "before and after of gradual must have theta of the same shape, got",
+            "'before' and 'after' of gradual must have theta of one shape, got",
         ),
         (
             lambda: thali.Drift.gradual(None, None, 5, 50),
-            "before and after of gradual must be models of the same class with theta",
+            "'before' and 'after' of gradual must be models of the same class with theta",
         ),
         (lambda: DRIFTS["abrupt"].at(-1), "step must be a whole number of at least 0, got -1"),
         (lambda: thali.Drift.back_and_forth(model, model, 0), "period of back_and_forth must be .* at least 1, got 0"),

@@ -201,7 +201,11 @@ REFUSED = [
         {"alpha": "theory"},
         "alpha of CombLinTS must not be given with explore='sampling', got 'theory'",
     ),
-    (thali.CascadeLSB, {"epsilon": 0.1}, "epsilon of CascadeLSB can only be given with explore='epsilon', got 0.1"),
+    (
+        thali.CascadeLSB,
+        {"epsilon": 0.1},
+        "epsilon of CascadeLSB can only be given with explore='epsilon', got epsilon=0.1",
+    ),
     (thali.EpsilonGreedy, {"epsilon": 1.5}, f"epsilon of EpsilonGreedy must be {NUMBER} 1.5"),
     (thali.EpsilonGreedy, {"epsilon": True}, f"epsilon of EpsilonGreedy must be {NUMBER} True"),
     (thali.CascadeLSB, {"discount": 0.0}, f"discount of CascadeLSB must be {NUMBER} 0.0"),
@@ -226,7 +230,11 @@ REFUSED = [
         (thali.C3UCB, {"position_discounts": v}, rf"position_discounts of C3UCB must begin with 1, .*, got \[{v[0]}")
         for v in ([0.9, 0.5, 0.4], [1.0, 0.5, 0.6], [1.0, 0.5, 0.0], [1.0, 0.5, -0.1], [1.1, 1.0, 1.0])
     ),
-    (thali.RankedBandits, {"horizon": 10}, "horizon of RankedBandits can only be given with base='exp3', got 10"),
+    (
+        thali.RankedBandits,
+        {"horizon": 10},
+        "horizon of RankedBandits can only be given with base='exp3', got horizon=10",
+    ),
     (
         thali.RankedBandits,
         {"base": "exp3", "gamma": 0.5, "horizon": 10},
@@ -244,7 +252,7 @@ REFUSED = [
     (
         thali.IndependentBandits,
         {"gamma": 0.1},
-        "gamma of IndependentBandits can only be given with base='exp3', got 0.1",
+        "gamma of IndependentBandits can only be given with base='exp3', got gamma=0.1",
     ),
     (thali.RankedBandits, {"base": "exp3", "gamma": 0}, f"gamma of RankedBandits must be {NUMBER} 0"),
     (thali.RankedBandits, {"base": "exp3", "horizon": 0}, "horizon of RankedBandits must be .* at least 1, got 0"),

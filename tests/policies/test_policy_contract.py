@@ -137,7 +137,7 @@ def test_some_users_can_be_taken_out_and_put_back(policy):
     for bad in ([5], [-1], [1, 1], [0.5], [], "x"):
         with pytest.raises((ValueError, TypeError), match="users must be"):
             state.take(bad)
-    with pytest.raises(ValueError, match="argument part of put must be a state of the same policy with 1 users"):
+    with pytest.raises(ValueError, match="argument 'part' of put must be a state of the same policy with 1 users"):
         state.put([0], part)
 
 

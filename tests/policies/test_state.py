@@ -145,7 +145,7 @@ def test_a_part_of_other_settings_is_refused_before_anything_is_written():
     whole.update(state, [[0, 1], [1, 2]], [[True, False], [False, True]])
     before = state.copy()
     for other in ({"window": 20}, {"window": 10, "sigma": 0.5}, {"discount": 0.9}):
-        with pytest.raises(ValueError, match="argument part of put must be a state of the same policy with 1 users"):
+        with pytest.raises(ValueError, match="argument 'part' of put must be a state of the same policy with 1 users"):
             state.put([0], thali.CascadeLSB(catalog, 2, **other).init(1))
     for name, array in before.arrays.items():
         np.testing.assert_array_equal(state.arrays[name], array)

@@ -37,7 +37,7 @@ class Derived(Protocol):
 
     @property
     def needs_rebuild(self) -> bool:
-        """Whether so many items have changed that the object should be computed again from scratch."""
+        """Whether the object should be computed again from scratch, because many items have changed."""
         ...
 
 
@@ -55,7 +55,7 @@ class Catalog:
     Parameters
     ----------
     weights: (L, d), dense or scipy.sparse; d is at most 65,535.
-    items, topics: unique names; by default, the numbers of the items and topics.
+    items, topics: unique names; by default, the numbers 0, 1, 2, ...
     coverage: ``"probabilistic"``, ``"max"``, or a custom coverage object (:mod:`thali.catalog.coverage`).
 
     Cost: O(nnz + L log L) to build, where nnz is the number of nonzero weights. The search index is built when the
@@ -201,8 +201,8 @@ class Catalog:
         else:
             if len(self._arrays.weights.view) + topics.size >= 2**32:
                 raise ValueError(
-                    "weights of Catalog must have fewer than 2³² entries, counting those that put has replaced; "
-                    "create a new catalog to free these"
+                    "weights of Catalog must have fewer than 2³² entries, including entries that put has replaced. "
+                    "Create a new catalog to free those"
                 )
             at = len(self._arrays.weights.view)
             self._arrays.topics.extend(topics.size)

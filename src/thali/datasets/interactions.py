@@ -122,7 +122,7 @@ class Interactions:
         totals of users and of items are both computed on all data, before anything is removed.
         """
         if by not in ("count", "value"):
-            raise ValueError(f"argument by of most_active must be 'count' or 'value', got {by!r}")
+            raise ValueError(f"argument 'by' of most_active must be 'count' or 'value', got {by!r}")
         weights = None if by == "count" else self.value
         kept_users = _most(self.user, weights, len(self.users), "users of most_active", users)
         kept_items = _most(self.item, weights, len(self.items), "items of most_active", items)

@@ -135,7 +135,7 @@ def _number(path: Path, line: int, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{path}, line {line}: the film must be a whole number, got {text!r}") from None
+        raise ValueError(f"{path}, line {line}: the film's number must be a whole number, got {text!r}") from None
 
 
 def _encoding(path: Path) -> str:

@@ -19,7 +19,9 @@ COLUMNS: dict[str, Kind] = {"user": "text", "item": "text", "value": "number"}
 def tables(
     interactions: str | Path, items: str | Path, *, separator: str = "|", duplicates: Duplicates = "error"
 ) -> Interactions:
-    """Load interactions from two tables of your own. Each is a CSV file or, if its name ends in .parquet, Parquet.
+    """Load interactions from your own tables of interactions and items.
+
+    Each table is a CSV file or, if its name ends in .parquet, a Parquet file.
 
     Parameters
     ----------

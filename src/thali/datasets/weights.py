@@ -1,4 +1,4 @@
-"""Known weights w̄, read from a table of your own."""
+"""Known weights w̄, read from your own table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Weights(NamedTuple):
 
 
 def weights(path: str | Path, items: str | Path | None = None) -> Weights:
-    """Load the weights w̄ from a table, which is a CSV file or, if its name ends in .parquet, Parquet.
+    """Load the weights w̄ from a table, which is a CSV file or, if its name ends in .parquet, a Parquet file.
 
     Parameters
     ----------

@@ -98,7 +98,9 @@ def _businesses(path: Path) -> tuple[dict[str, list[str]], set[str]]:
                 raise ValueError(f"{path}, line {line}: the object must have a field categories, got {sorted(fields)}")
             categories = given.split(",") if isinstance(given, str) else [] if given is None else given
             if not isinstance(categories, list) or not all(isinstance(category, str) for category in categories):
-                raise ValueError(f"{path}, line {line}: categories must be a string or a list of them, got {given!r}")
+                raise ValueError(
+                    f"{path}, line {line}: categories must be a string or a list of strings, got {given!r}"
+                )
             if name in restaurants or name in others:
                 raise ValueError(f"{path}, line {line}: business {name!r} appears twice")
             topics = [category.strip() for category in categories if category.strip()]

@@ -116,12 +116,12 @@ class DivRank(Diversifier):
     Items are ranked by the distribution of this vertex-reinforced random walk. An item with many visits draws visits
     away from similar items, so the top of the ranking contains one item of each kind. The walk starts from a prior
     distribution, and sometimes jumps back to it. The prior is proportional to the positive relevances, or uniform if
-    there are none. This is the pointwise variant in the paper, which assumes that the number of visits is proportional
+    there are none. This is the pointwise variant in that paper, which assumes that the number of visits is proportional
     to the current distribution.
 
-    Departs from the original paper in three ways. The graph contains only the ``pool`` most relevant items, as is usual
-    when results are reranked, and its edges are weighted by cosines. The walk converges slowly, so it stops after at
-    most ``rounds`` steps. Because items with equal weights would tie, the prior of items with lower numbers is
+    This class departs from the original paper in three ways. The graph contains only the ``pool`` most relevant items,
+    as is usual when results are reranked, and its edges are weighted by cosines. The walk converges slowly, so it stops
+    after at most ``rounds`` steps. Because items with equal weights would tie, the prior of items with lower numbers is
     increased by up to 1%.
 
     Parameters

@@ -7,8 +7,8 @@ Each position gets the item with the largest index
 where S is the list so far. Ties go to the lowest item number. The function :func:`index` computes the index of one
 item. Any faster way to build lists (:mod:`thali.lists.engine`) must return the same lists, bit for bit.
 
-Departs from the paper only in rounding and range. A product and the sum to which it is added are computed as one fused
-operation, which rounds only once. And an index is limited to ``cap``.
+This loop differs from the paper only in rounding and range. A product and the sum to which it is added are computed as
+one fused operation, which rounds only once. And an index is limited to ``cap``.
 """
 
 from __future__ import annotations

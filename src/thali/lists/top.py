@@ -12,7 +12,7 @@ from thali.tools.types import Floats, Integers
 
 @inlined
 def range_of(user: int, start: Integers | None, everything: int) -> tuple[Any, Any]:
-    """Return the range in ``items`` of what a user may be shown. If start is None, this is the range of all items."""
+    """Return the range (begin, end) in ``items`` that a user may be shown. If start is None, every item is allowed."""
     if start is None:
         return np.int64(0), np.int64(everything)
     set_number = user if start.size > 2 else 0

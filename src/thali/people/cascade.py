@@ -131,8 +131,8 @@ class DiverseCascade(ClickModel):
     def best_lists(self, K: int) -> Integers:
         """Return the greedy lists under θ* (users, K), as :func:`thali.greedy_lists` does.
 
-        The subclasses in :mod:`thali.people.habits` have the same greedy lists: position k adds
-        c_k·Π_{i<k} (1-c_i)·after_pass_i to f, and c_k increases with the attraction.
+        These lists are also greedy for the subclasses, because position k adds c_k·Π_{i<k} (1-c_i)·after_pass_i to f,
+        and c_k increases with the attraction.
         """
         assert self.catalog is not None
         return greedy_lists(self.catalog, self.theta, K)

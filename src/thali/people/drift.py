@@ -62,7 +62,7 @@ class Drift(ClickModel):
         last = self.stages[-1]
         for stage in self.stages:
             if isinstance(stage, Drift):
-                raise TypeError("stages of Drift must be click models that do not change, got a Drift")
+                raise TypeError("stages of Drift must not be Drift models themselves, got a Drift")
             if (stage.users, stage.L) != (last.users, last.L):
                 raise ValueError(
                     f"stages of Drift must have the same numbers of users and items, got {stage.users} users and "
@@ -101,13 +101,13 @@ class Drift(ClickModel):
         if type(before) is not type(after) or not isinstance(before, DiverseCascade | Cascade):
             given = f"{type(before).__name__} and {type(after).__name__}"
             raise TypeError(
-                f"arguments before and after of gradual must be models of the same class with theta, got {given}"
+                f"arguments 'before' and 'after' of gradual must be models of the same class with theta, got {given}"
             )
         if before.theta is None or after.theta is None or before.theta.shape != after.theta.shape:
             shapes = " and ".join(
                 "none" if model.theta is None else str(model.theta.shape) for model in (before, after)
             )
-            raise ValueError(f"arguments before and after of gradual must have theta of the same shape, got {shapes}")
+            raise ValueError(f"arguments 'before' and 'after' of gradual must have theta of one shape, got {shapes}")
         when = checks.integer("when of gradual", when, low=1)
         n = checks.integer("stages of gradual", stages, low=1)
         length = checks.integer("length of gradual", length, low=n)

@@ -177,10 +177,10 @@ class Policy(ABC):
             raise ValueError(f"state of {self.name} must come from the same policy, got a state of {state.learner}")
         if state.settings != settings:
             other = {name: state.settings.get(name) for name in settings if state.settings.get(name) != settings[name]}
+            own = {name: settings[name] for name in other}
+            digests = " (items and topics are digests of their names)" if {"items", "topics"} & other.keys() else ""
             raise ValueError(
-                f"state of {self.name} must come from a policy with the same settings, "
-                f"{ ({name: settings[name] for name in other}) }, got {other} (items and topics are digests of their "
-                f"names)"
+                f"state of {self.name} must come from a policy with the same settings, {own}, got {other}{digests}"
             )
         found = self._parts(state.arrays)
         if found != parts:

@@ -31,9 +31,9 @@ class ItemPolicy(Policy):
     of updates + 1. Positions count as examined up to the first or up to the last click (``rule``). Without a click, all
     K positions count as examined.
 
-    Departs from the papers: there is no initial round over all items. Instead, an item that was never examined has the
-    largest possible index. Ties go to the lowest item number. Cost for each user: O(L) to recommend, O(K) to learn, and
-    16 bytes of memory per item.
+    Differences from the papers: there is no initial round over all items. Instead, an item that was never examined has
+    the largest possible index. Ties go to the lowest item number. Cost for each user: O(L) to recommend, O(K) to learn,
+    and 16 bytes of memory per item.
     """
 
     rule: ClassVar[int] = FIRST_CLICK
@@ -139,9 +139,9 @@ class CombCascade(CascadeUCB1):
     """Combinatorial cascading UCB (Kveton et al. 2015), for sets of K items whose reward is a click on any of them.
 
     It chooses the set that maximizes 1 - Π(1 - U_e), where U_e = min(ŵ_e + sqrt(1.5·log(t - 1)/T_e), 1). These are the
-    K items with the largest U_e, so the policy is CascadeUCB1 with indices capped at 1. Departs from the original
-    paper, in which the reward is conjunctive (all items must succeed). That paper does not specify the order within the
-    set. Here, items are in descending order of U_e, and items with U_e = 1 are in the order of their numbers.
+    K items with the largest U_e, so the policy is CascadeUCB1 with indices capped at 1. In the original paper, the
+    reward is conjunctive instead (all items must succeed), and the order within the set is not specified. Here, items
+    are in descending order of U_e, and items with U_e = 1 are in the order of their numbers.
     """
 
     cap = 1.0
@@ -151,9 +151,9 @@ class CascadeTS(ItemPolicy):
     """Thompson sampling in the cascade model: draws a value for each item and lists the K items with the largest ones.
 
     The value is drawn from Beta(1 + clicks, 1 + misses), where misses are examinations without a click. The prior is
-    uniform and independent for each item (Hüyük and Tekin 2019, Zhong et al. 2021). See :class:`ItemPolicy`. Unlike the
-    other policies there, this one does not list items first because they were never examined. Cost: L draws for each
-    list, at 0.1 µs or more per draw.
+    uniform and independent for each item (Hüyük and Tekin 2019, Zhong et al. 2021). See :class:`ItemPolicy`, except
+    that items which were never examined get a random value like all others. Cost: L draws for each list, at 0.1 µs or
+    more per draw.
     """
 
     samples = True

@@ -54,7 +54,7 @@ def tangent(p: float, q: float) -> tuple[float, float]:
     """Return (a, b) with a·c + b·(T - c) ≤ T·kl(c/T, q) for all counts T and c.
 
     At c/T = p, the two sides are equal except for a little slack that covers rounding. T·kl(c/T, q) is convex and
-    homogeneous in (c, T - c), so its slopes at one point give a lower bound everywhere. Unless p < q, a = b = 0.
+    homogeneous in (c, T - c), so its slopes at one point give a lower bound everywhere. If p ≥ q, a = b = 0.
     """
     if not 0.0 <= p < q:
         return 0.0, 0.0

@@ -22,10 +22,10 @@ class PreferencePerceptron(Policy):
     whole rankings, so it treats an item without a click as less wanted even if the user did not examine it. For this
     reason, Gupta et al. do not compare their algorithm with this one.
 
-    Departs from Raman et al.: w starts from even preferences 1/d, because with w = 0 all lists would be equally good.
-    Negative entries of w count as 0 when a list is built, but stay in w, so the order of feedback does not matter. (The
-    "clipped" perceptron of Raman et al. clips w itself.) Both φ use the current weights instead of the weights at the
-    time of showing, because Ā was never shown.
+    Differences from Raman et al.: w starts from even preferences 1/d, because with w = 0 all lists would be equally
+    good. Negative entries of w count as 0 when a list is built, but stay in w, so the order of feedback does not
+    matter. (The "clipped" perceptron of Raman et al. clips w itself.) Both φ use the current weights instead of the
+    weights at the time of showing, because Ā was never shown.
 
     Cost for each user: as in :func:`thali.greedy_lists` to recommend, O(K·d) to learn, and 8·d bytes of memory.
 

@@ -38,11 +38,11 @@ class RankedBandits(Policy):
     draws one of n items, each with probability (1-γ)·exp(γ·s/n)/Σ + γ/n, where s is the sum of the item's rewards, each
     divided by the probability of showing the item (Auer et al. 2002b).
 
-    Departs from the original papers in two ways. First, a bandit chooses only among items that are not above it. In the
-    papers, a bandit may choose an item that is already above it. The item is then replaced by another one, and the
-    bandit gets no reward. That is not possible here, because a list does not show which of its items were replaced.
-    Second, Exp3 computes the probability of showing an item from the state at the time of the update, as if every item
-    of the catalog could have been shown. So it is biased if candidates= or exclude= is used.
+    This policy departs from the original papers in two ways. First, a bandit chooses only among items that are not
+    above it. In the papers, a bandit may choose an item that is already above it. The item is then replaced by another
+    one, and the bandit gets no reward. That is not possible here, because a list does not show which of its items were
+    replaced. Second, Exp3 computes the probability of showing an item from the state at the time of the update, as if
+    every item of the catalog could have been shown. So it is biased if candidates= or exclude= is used.
 
     Parameters
     ----------
@@ -84,7 +84,10 @@ class RankedBandits(Policy):
         self.samples = self.base == "exp3"
         for setting, given in (("gamma", gamma), ("horizon", horizon)):
             if not self.samples and given is not None:
-                raise ValueError(f"{setting} of {self.name} can only be given with base='exp3', got {given!r}")
+                raise ValueError(
+                    f"{setting} of {self.name} can only be given with base='exp3', got {setting}={given!r} and "
+                    f"base={self.base!r}"
+                )
         if gamma is not None and horizon is not None:
             raise ValueError(
                 f"gamma and horizon of {self.name} must not be given together, got {gamma!r} and {horizon!r}"

@@ -94,7 +94,7 @@ class State:
         whose, ours = ((state.learner, state.settings) for state in (part, self))
         if shapes != own or whose != ours or part.users != picked.size:
             raise ValueError(
-                f"argument part of put must be a state of the same policy with {picked.size} users and the same "
+                f"argument 'part' of put must be a state of the same policy with {picked.size} users and the same "
                 f"arrays, got {part!r}"
             )
         for name, array in self.arrays.items():
@@ -113,7 +113,7 @@ class State:
         return picked.astype(np.int64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to one portable file, atomically. The file is a zip of a JSON header and .npy arrays."""
+        """Write the state to one portable file, atomically: a zip of a JSON header and .npy arrays, without pickle."""
         header = {"format": FORMAT, "family": self.family, "learner": self.learner, "settings": self.settings}
         with atomic_file(path) as file, zipfile.ZipFile(file, "w") as archive:
             archive.writestr(HEADER, json.dumps(header))

@@ -54,10 +54,10 @@ class Forgetting(ABC):
 class Discount(Forgetting):
     """An impression counts γ^age, where age is the number of the user's impressions since then.
 
-    So M = I + σ⁻²Σ γ^age·xxᵀ and B = Σ γ^age·x·click, as in D-LinUCB (Russac et al. 2019). Departs from D-LinUCB in the
-    width of the intervals: it is computed from M⁻¹ here, and from M⁻¹M̃M⁻¹ in D-LinUCB, where M̃ is discounted by γ²
-    instead of γ. Memory: 8 bytes for each user. The policy does not record which impressions it has learned, so an
-    impression that is learned twice counts twice.
+    So M = I + σ⁻²Σ γ^age·xxᵀ and B = Σ γ^age·x·click, as in D-LinUCB (Russac et al. 2019). The width of the intervals
+    is different: it is computed from M⁻¹ here, and from M⁻¹M̃M⁻¹ in D-LinUCB, where M̃ is discounted by γ² instead of γ.
+    Memory: 8 bytes for each user. The policy does not record which impressions it has learned, so an impression that is
+    learned twice counts twice.
     """
 
     def __init__(self, gamma: float, owner: str) -> None:
@@ -138,10 +138,11 @@ def slide(
     clock (users,): the number of impressions so far. when (users, W): the number of the impression in each slot, or -1
     if the slot is empty. Impression n is stored in slot n mod W. Impressions older than the window are not learned.
 
-    Subtracting the impressions that leave the window would leave rounding errors behind. So M and B are computed again
-    as sums. One part are the sums over blocks of about √W consecutive impressions. The other part are the single
-    impressions of the one block that lies only partly in the window. sums (users, C, d + 1, d) contains the sum of each
-    block for M and, in the last row, for B. block (users, C): the number of the block in each entry of sums.
+    Subtracting the impressions that leave the window would leave rounding errors behind. So M and B are summed again
+    for each update. Impressions are grouped into blocks of about √W consecutive ones, and the sum over each block is
+    stored. Only one block can lie partly in the window; its impressions are added one by one. sums (users, C, d + 1, d)
+    contains the sum of each block for M and, in the last row, for B. block (users, C): the number of the block in each
+    entry of sums.
 
     Cost for each user: O(C·d²), and O(K·(d + s²)) for each impression of the partial block. Because C is about √W, this
     is far less than a sum over all W impressions.

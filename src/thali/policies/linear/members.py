@@ -65,8 +65,8 @@ class CascadeLinUCB(LinearPolicy):
     The model is a cascade with features x_e = Δ(e|∅), as in the paper's experiments, so lists are not diversified. See
     :class:`LinearPolicy`. alpha="theory" is the α of Theorem 2 with 2·log(nK) in place of 2·log n.
 
-    Departs from Zong et al.: indices are capped at 1 only if ``capped`` is True. With the theoretical α, the cap would
-    make all items tie.
+    Unlike in the policy of Zong et al., indices are capped at 1 only if ``capped`` is True. With the theoretical α, the
+    cap would make all items tie.
     """
 
     features = "items"
@@ -91,9 +91,9 @@ class C3UCB(CascadeLinUCB):
     and B = Σ v_k²·x·click. The list contains the K items with the largest indices in descending order, which is optimal
     for any such v. With all v_k = 1, this policy is CascadeLinUCB.
 
-    Li et al. do not specify v. By default, v_k = 0.9^(k-1). Departs from Li et al. in two ways: indices are capped at 1
-    only if ``capped`` is True, and alpha="theory" is the α of CascadeLinUCB, not their β, which is computed from the
-    determinant of M.
+    Li et al. do not specify v. By default, v_k = 0.9^(k-1). This policy departs from theirs in two ways: indices are
+    capped at 1 only if ``capped`` is True, and alpha="theory" is the α of CascadeLinUCB, not their β, which is computed
+    from the determinant of M.
 
     Parameters, in addition to those of :class:`LinearPolicy`
     ---------------------------------------------------------

@@ -54,8 +54,8 @@ class LinearPolicy(Policy):
     count as examined: those up to the first click (examined="first-click"), those up to the last click ("last-click"),
     or all positions ("all"). Without a click, all K positions count as examined.
 
-    Departs from the paper: M⁻¹ and θ̄ are computed by an LDLᵀ factorization of M after each update. The argmax is found
-    by the search engine, with the same result. Ties go to the lowest item number.
+    Differences from the paper: M⁻¹ and θ̄ are computed by an LDLᵀ factorization of M after each update. The argmax is
+    found by the search engine, with the same result. Ties go to the lowest item number.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ class LinearPolicy(Policy):
         depend on a horizon.
     horizon: n, the number of steps, for alpha="theory" if the analysis needs it.
     examined: "first-click" or "last-click". It cannot be changed for policies that learn from all positions.
-    explore: "optimism" adds the bonus with α to each index. "sampling" shows the greedy list under θ ~ N(θ̄, M⁻¹), drawn
-        for each list (Thompson sampling, without α). "epsilon" shows the greedy list under θ̄ or, with probability
-        epsilon, a random list.
+    explore: "optimism" ranks by the index above, with its bonus for uncertainty. "sampling" shows the greedy list under
+        θ ~ N(θ̄, M⁻¹), drawn for each list (Thompson sampling, without α). "epsilon" shows the greedy list under θ̄ or,
+        with probability epsilon, a random list.
     epsilon: ε in [0, 1], for explore="epsilon"; 0.1 by default.
     discount: γ in (0, 1]. An impression counts γ^age, where age is the number of the user's impressions since then. 1
         by default, so that nothing is forgotten.
@@ -118,7 +118,10 @@ class LinearPolicy(Policy):
             sigma = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
         self.sigma = checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
         if epsilon is not None and self.explore != "epsilon":
-            raise ValueError(f"epsilon of {self.name} can only be given with explore='epsilon', got {epsilon!r}")
+            raise ValueError(
+                f"epsilon of {self.name} can only be given with explore='epsilon', got epsilon={epsilon!r} and "
+                f"explore={self.explore!r}"
+            )
         self.epsilon = checks.number(f"epsilon of {self.name}", 0.1 if epsilon is None else epsilon, low=0.0, high=1.0)
         self.positions: Floats = np.ones(self.K)
         self.forgetting: Forgetting | None = None
