@@ -1,7 +1,7 @@
 """thali learns, click by click, which diverse list of items to show each person.
 
-The public names are listed in ``__init__.pyi``, and only there. Each is imported when it is first used, so that
-``import thali`` and ``thali --help`` are quick.
+The public names are listed only in ``__init__.pyi``. Each name is imported when it is first used, so that
+``import thali`` and ``thali --help`` are fast.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The public names of thali, and where each is defined. At run time they are imported when first used (SPEC 1)."""
+"""The public names of thali, and where each one is defined. At run time, a name is imported when it is first used."""
 
 from . import datasets as datasets
 from . import theory as theory

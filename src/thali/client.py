@@ -1,4 +1,4 @@
-"""The service from Python: :class:`Client` and its errors, from the distribution thali-client."""
+"""The Python client of the service: :class:`Client` and its errors, re-exported from the package thali-client."""
 
 from thali_client import Client, Conflict, NotAllowed, NotFound, Refused, ServiceError, Unavailable
 

@@ -1,9 +1,10 @@
 """The paper's α, γ and bounds: one function for each formula, with the theorem or lemma that states it.
 
-The paper states Theorem 2 and its lemmas for gains Δ ∈ [0, 1]^d. But the proofs that it cites (Zong et al. 2016) assume
-‖x‖₂ ≤ 1, and without that the bounds are false: an item that fully covers ten topics has an initial width of √10, while
-Lemma 2 promises at most 1.17 (σ=1, n=1; ``tests/test_theory.py``). ``gain_norm`` is the largest ‖Δ‖₂. With its default
-of 1 every formula is the paper's; with the true norm the same proofs hold. See docs/theory.md.
+The paper states Theorem 2 and its lemmas for gains Δ ∈ [0, 1]^d. However, the proofs that it cites (Zong et al. 2016)
+assume ‖x‖₂ ≤ 1, and without this assumption the bounds are false. For example, an item that fully covers ten topics has
+an initial width of √10, but Lemma 2 promises at most 1.17 (σ=1, n=1; ``tests/test_theory.py``). The parameter
+``gain_norm`` is the largest ‖Δ‖₂. With its default of 1, every formula is the one in the paper. With the true norm, the
+same proofs hold for any gains. See docs/theory.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ LEAST_SIGMA = 1e-6
 
 
 def click_share(K: int, b_max: float) -> float:
-    """Return max{1/K, 1 - (K-1)/2·B}. For b_k in [0, B], 1 - Π(1-b_k) is at least this share of Σ b_k (Lemma 1)."""
+    """Return max{1/K, 1 - (K-1)/2·B}, the share in Lemma 1: if all b_k are in [0, B], then 1 - Π(1-b_k) is at least
+    this share of Σ b_k.
+
+    b_max: B.
+    """
     K = checks.integer("K", K, low=1)
     b_max = checks.number("b_max", b_max, low=0.0, high=1.0)
     return max(1.0 / K, 1.0 - (K - 1) / 2.0 * b_max)
@@ -39,10 +44,10 @@ def approximation_ratio(K: int, c_max: float) -> float:
 
 
 def largest_click_probability(catalog: Catalog, theta: Any) -> Floats:
-    """Return c_max = max_e ⟨c({e}), θ⟩ of each user (users,), as in Theorem 1; theta (users, d)."""
+    """Return c_max = max_e ⟨c({e}), θ⟩ for each user (users,), as in Theorem 1, given theta (users, d)."""
     theta = checks.preferences("theta", theta, catalog.d)
     alone = catalog.item_gains(np.arange(catalog.L)[:, None])[:, 0]
-    return np.asarray(np.minimum(1.0, (theta @ alone.T).max(axis=1)))  # may exceed 1 by rounding
+    return np.asarray(np.minimum(1.0, (theta @ alone.T).max(axis=1)))  # rounding errors may push it above 1
 
 
 def _information(d: int, K: int, n: int, sigma: float, gain_norm: float) -> float:
@@ -63,9 +68,10 @@ def optimism(
     delta: float | None = None,
     gain_norm: float = 1.0,
 ) -> float:
-    """Return α = (1/σ)·sqrt(d·log(1 + nK/(dσ²)) + 2·log(1/δ)) + ‖θ*‖₂, the lowest that Theorem 2 permits (Lemma 3).
+    """Return α = (1/σ)·sqrt(d·log(1 + nK/(dσ²)) + 2·log(1/δ)) + ‖θ*‖₂ (Lemma 3).
 
-    δ = 1/n by default (Theorem 2). The analysis of CascadeLinUCB uses δ = 1/(nK) (Zong et al. 2016).
+    This is the lowest α for which Theorem 2 holds. δ is 1/n by default, as in Theorem 2. The analysis of CascadeLinUCB
+    uses δ = 1/(nK) (Zong et al. 2016).
 
     >>> round(optimism(3, 2, 20_000, sigma=0.1), 1)
     79.8
@@ -79,9 +85,9 @@ def optimism(
 def failure_probability(
     d: int, K: int, n: int, sigma: float, alpha: float, theta_norm: float = 1.0, *, gain_norm: float = 1.0
 ) -> float:
-    """Return the smallest δ such that this α keeps attractions within their intervals with probability 1 - δ (Lemma 3).
+    """Return the smallest δ for which, with this α, all attractions lie in their intervals with probability 1 - δ.
 
-    The inverse of :func:`optimism`; 1 if α is too small to guarantee anything.
+    This is the inverse of :func:`optimism` (Lemma 3). It is 1 if α is too small to guarantee anything.
     """
     alpha = checks.number("alpha", alpha, low=0.0)
     theta_norm = checks.number("theta_norm", theta_norm, low=0.0)
@@ -91,30 +97,30 @@ def failure_probability(
 
 
 def determinant_optimism(logdet: Floats, sigma: float, delta: float = 0.05) -> Floats:
-    """Return α_t = (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, that of LSBGreedy (Yue and Guestrin 2011).
+    """Return α_t = (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, the α of LSBGreedy (Yue and Guestrin 2011).
 
-    It needs no horizon.
+    It does not depend on a horizon.
     """
     sigma = checks.number("sigma", sigma, low=LEAST_SIGMA)
     delta = checks.number("delta", delta, low=0.0, strict=True, high=1.0)
     if not (np.asarray(logdet) >= -1e-9).all():
-        raise ValueError(f"logdet must be of at least 0, as M is the identity and more, got {np.min(logdet)}")
+        raise ValueError(f"logdet must be at least 0, because no eigenvalue of M is below 1, got {np.min(logdet)}")
     return np.asarray(np.sqrt(np.maximum(0.0, logdet) + 2.0 * log(1.0 / delta)) / sigma + 1.0)
 
 
 def width_sum_bound(d: int, K: int, n: int, sigma: float, *, gain_norm: float = 1.0) -> float:
-    """Return K·sqrt(d·n·log[1 + nK/(dσ²)] / log(1 + 1/σ²)).
+    """Return K·sqrt(d·n·log[1 + nK/(dσ²)] / log(1 + 1/σ²)), the bound of Lemma 2.
 
-    Σ_t Σ_k sqrt(ΔᵀM⁻¹Δ) over the examined positions is at most this (Lemma 2).
+    It bounds Σ_t Σ_k sqrt(ΔᵀM⁻¹Δ), summed over the examined positions.
     """
     information = _information(d, K, n, sigma, gain_norm)
     return K * gain_norm * sqrt(n * information / log(1.0 + gain_norm**2 / sigma**2))
 
 
 def regret_bound(d: int, K: int, n: int, sigma: float, alpha: float, gamma: float, *, gain_norm: float = 1.0) -> float:
-    """Return (2αK/γ)·sqrt(d·n·log[1 + nK/(dσ²)] / log(1 + 1/σ²)) + 1.
+    """Return (2αK/γ)·sqrt(d·n·log[1 + nK/(dσ²)] / log(1 + 1/σ²)) + 1, the bound of Theorem 2.
 
-    R^γ(n) is at most this, if α is at least that of :func:`optimism` (Theorem 2).
+    It bounds R^γ(n) if α is at least the value of :func:`optimism`.
     """
     alpha = checks.number("alpha", alpha, low=0.0)
     gamma = checks.number("gamma", gamma, low=0.0, strict=True, high=1.0)
@@ -124,7 +130,7 @@ def regret_bound(d: int, K: int, n: int, sigma: float, alpha: float, gamma: floa
 def scaled_regret(best: Any, shown: Any, gamma: float, steps: int) -> Floats:
     """Return R^γ(n) = Σ_t [f(A*, θ*) - f(A_t, θ*)/γ], the scaled regret of Section 6.
 
-    best: f(A*, θ*); shown: Σ_t f(A_t, θ*) over the steps, e.g. ``run.value[:, -1]`` of a simulation.
+    best: f(A*, θ*). shown: Σ_t f(A_t, θ*) over all steps, such as ``run.value[:, -1]`` of a simulation.
     """
     gamma = checks.number("gamma", gamma, low=0.0, strict=True, high=1.0)
     steps = checks.integer("steps", steps, low=1)

@@ -77,12 +77,24 @@ def emptied():
 @pytest.mark.parametrize(
     ("catalog", "error", "message"),
     [
-        (thali.Catalog(np.eye(2), items=[5, "5"]), ValueError, "items to save must differ as text, got 5 and '5'"),
-        (thali.Catalog(np.eye(2), topics=["1", 1]), ValueError, "topics to save must differ as text, got '1' and 1"),
+        (
+            thali.Catalog(np.eye(2), items=[5, "5"]),
+            ValueError,
+            "items to save must stay distinct when converted to text, got 5 and '5'",
+        ),
+        (
+            thali.Catalog(np.eye(2), topics=["1", 1]),
+            ValueError,
+            "topics to save must stay distinct when converted to text, got '1' and 1",
+        ),
         (thali.Catalog([[1.0]], items=[("a", 1)]), TypeError, "items to save must be text of 1 to 256"),
         (thali.Catalog([[1.0]], topics=["x" * 257]), ValueError, "topics to save must be text of 1 to 256"),
-        (thali.Catalog([[1.0]], coverage=Own()), ValueError, "must be 'probabilistic' or 'max', got <.*Own"),
-        (emptied(), ValueError, "at least one item that was not removed"),
+        (
+            thali.Catalog([[1.0]], coverage=Own()),
+            ValueError,
+            "must be 'probabilistic' or 'max', .* cannot be saved, got <.*Own",
+        ),
+        (emptied(), ValueError, "at least one item that has not been removed"),
         ([[1.0]], TypeError, "catalog of save_catalog must be a thali.Catalog"),
     ],
 )
@@ -148,12 +160,12 @@ def test_whole_numbers_are_names_and_no_weight_at_all_is_a_catalog(tmp_path):
         ({"item": ["b", None, "c"]}, "row 2: item must be text of 1 to 256 characters.*, got None"),
         ({"item": ["b", "", "c"]}, "row 2: item must be text of 1 to 256 characters.*, got ''"),
         ({"item": ["b", "a\n", "c"]}, r"row 2: item must be text.* without control characters.*, got 'a\\n'"),
-        ({"item": ["b", "a", "b"]}, "row 3: item 'b' is here already"),
+        ({"item": ["b", "a", "b"]}, "row 3: item 'b' appears twice"),
         ({"item": [0.5, 1.5, 2.5]}, "item must be a column of text or of whole numbers, got Float64"),
         ({"topics": [["y", "x"], None, []]}, "row 2: topics and weights must be lists of the same length, got None"),
         ({"topics": [["y", "x"], [None], []]}, "row 2: a topic must not be empty, got None"),
         ({"topics": [["y", "x"], [""], []]}, "row 2: a topic must be text of 1 to 256 characters"),
-        ({"topics": [["y", "y"], ["x", "x"], []], "weights": [[0, 1], [1, 0], []]}, "row 1: topic 'y' is here twice"),
+        ({"topics": [["y", "y"], ["x", "x"], []], "weights": [[0, 1], [1, 0], []]}, "row 1: topic 'y' appears twice"),
         (
             {"topics": [["y", "x"], ["x"], ["x"]]},
             "row 3: topics and weights must be lists of the same length, got",
@@ -178,12 +190,12 @@ def test_a_bad_row_is_refused_with_file_row_and_rule(tmp_path, change, message):
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        ({"topics": ["x"]}, "row 1: topic 'y' is not among the topics of the file's metadata"),
+        ({"topics": ["x"]}, "row 1: topic 'y' is not in the list of topics in the file's metadata"),
         ({"topics": ["x", "y", "x"]}, "topics must be unique"),
         ({"topics": ["x", 5]}, "a topic must be text"),
         ({"topics": "xy"}, "topics must be a sequence"),
         ({"coverage": "mean"}, "coverage must be one of 'probabilistic', 'max', got 'mean'"),
-        ({"format": "thali-catalog-9"}, "this version reads the format 'thali-catalog-1'"),
+        ({"format": "thali-catalog-9"}, "format must be 'thali-catalog-1'"),
     ],
 )
 def test_metadata_that_does_not_fit_is_refused(tmp_path, about, message):
@@ -191,7 +203,7 @@ def test_metadata_that_does_not_fit_is_refused(tmp_path, about, message):
     assert list(thali.load_catalog(written(tmp_path, GOOD, json.dumps(whole))).topics) == ["y", "x", "z"]
     with pytest.raises(ValueError, match=f"c.parquet.*{message}"):
         thali.load_catalog(written(tmp_path, GOOD, json.dumps(whole | about)))
-    with pytest.raises(ValueError, match="c.parquet: its metadata 'thali' must be as save_catalog writes it"):
+    with pytest.raises(ValueError, match="c.parquet: the metadata 'thali' must be as written by save_catalog"):
         thali.load_catalog(written(tmp_path, GOOD, "no json"))
 
 
@@ -207,7 +219,7 @@ def test_what_is_no_whole_parquet_file_is_refused(tmp_path):
             thali.load_catalog(written(tmp_path, pl.DataFrame(GOOD).drop(name)))
     with pytest.raises(ValueError, match="must be a file, got a folder"):
         thali.load_catalog(tmp_path)
-    with pytest.raises(FileNotFoundError, match="none.parquet is not there"):
+    with pytest.raises(FileNotFoundError, match="none.parquet does not exist"):
         thali.load_catalog(tmp_path / "none.parquet")
 
 

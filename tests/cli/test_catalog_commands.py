@@ -105,14 +105,14 @@ def test_a_wrong_command_prints_one_sentence_and_writes_nothing(folder, argument
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("w.csv", WEIGHTS + "9,crime,1\n", "w.csv, line 5: item 9 has topic 'crime' already"),
+        ("w.csv", WEIGHTS + "9,crime,1\n", "w.csv, line 5: item 9 and topic 'crime' appear twice"),
         ("w.csv", WEIGHTS + "9,drama,1.5\n", "w.csv, line 5: weight must be from 0 to 1, got 1.5"),
         ("w.csv", WEIGHTS + "9,drama,nan\n", "w.csv, line 5: weight must be a finite number, got 'nan'"),
-        ("w.csv", WEIGHTS + "9,,1\n", "w.csv, line 5: topic must be not empty"),
+        ("w.csv", WEIGHTS + "9,,1\n", "w.csv, line 5: topic must not be empty"),
         ("w.csv", "item,topic,weight\n", "w.csv must have at least one weight, got none"),
         ("w.csv", "item,topic\n9,crime\n", "w.csv must have a column 'weight'"),
         ("all.csv", "item\n9\n", "w.csv, line 2: item 10 is not in .*all.csv"),
-        ("all.csv", "item\n9\n10\n9\n", "all.csv, line 4: item '9' is here already"),
+        ("all.csv", "item\n9\n10\n9\n", "all.csv, line 4: item '9' appears twice"),
     ],
 )
 def test_errors_in_weights_name_file_and_line(tmp_path, name, text, message):

@@ -184,7 +184,7 @@ def test_feedback_for_many_gives_answers_and_errors_in_order(service, client):
 )
 def test_results_that_do_not_match_the_request_are_an_error(service, client, results):
     service.replies = {("POST", "/v1/feedback"): {"results": results}}
-    with pytest.raises(ServiceError, match="a response must be JSON as sent by this version of the service"):
+    with pytest.raises(ServiceError, match="the response must be JSON in the format of this version"):
         client.feedback_many([("i1", []), ("i2", [])])
 
 
@@ -215,7 +215,7 @@ def test_invalid_arguments_are_refused_before_anything_is_sent(service, client):
         client.item(7)
     with pytest.raises(TypeError, match="candidates must be a list of names, not a single name, got 'abc'"):
         client.recommend("ana", candidates="abc")
-    with pytest.raises(TypeError, match="a request must consist of JSON types, got "):
+    with pytest.raises(TypeError, match="a request must contain only JSON types, got "):
         client.feedback("i1", [np.bool_(True)])
     with pytest.raises(ValueError, match="not JSON compliant"):
         client.recommend("ana", alpha=float("nan"))

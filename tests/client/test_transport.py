@@ -108,13 +108,13 @@ def test_an_html_page_of_a_proxy_is_not_an_error_of_the_service(service, client,
 )  # fmt: skip
 def test_an_unexpected_response_is_an_error(service, client, content, kind):
     service.script.append(do.status(200, content, kind))
-    with pytest.raises(ServiceError, match=f"a response must be JSON .*, got {len(content)} bytes of {kind}: "):
+    with pytest.raises(ServiceError, match=f"the response must be JSON .*, got {len(content)} bytes of {kind}: "):
         client.recommend("ana")
 
 
 def test_a_response_that_is_too_large_is_an_error_and_the_next_one_is_read(service, client):
     service.script.append(do.status(200, b" " * (64 * 2**20 + 1)))
-    with pytest.raises(ServiceError, match="a response must have at most 67108864 bytes, got more"):
+    with pytest.raises(ServiceError, match="the response must have at most 67108864 bytes, got more"):
         client.export("ana")
     assert client.export("ben").user == "/v1/users/ben/export"
 

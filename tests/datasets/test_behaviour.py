@@ -76,12 +76,12 @@ def test_what_nobody_loves_says_nothing_of_noise():
         (lambda: thali.behaviour(None, at_least=5, K=3), "interactions must be a thali.Interactions, got None"),
         (
             lambda: thali.behaviour(made_up(0), at_least=5, K=21),
-            "K of behaviour must be from 1 to the 20 items there are",
+            r"K of behaviour must be between 1 and the number of items \(20\)",
         ),
-        (lambda: thali.behaviour(made_up(0), at_least=None, K=2), "at_least of attracted must be a number"),
+        (lambda: thali.behaviour(made_up(0), at_least=None, K=2), "at_least of attracted must be a finite number"),
         (
             lambda: thali.behaviour(made_up(0).attracted(9), at_least=5, K=2),
-            "interactions must have at least one value",
+            "interactions must contain at least one interaction",
         ),
     ],
 )

@@ -115,12 +115,12 @@ def test_movielens_reads_each_of_its_formats(tmp_path, files):
             ["u.data, line 2", "item must be a whole number", "'x'"],
         ),
         (OLD, "u.data", "7\t2\t5\t1\n\n1\t1\t9\t1\n", ["u.data, line 3", "value must be from 0.5 to 5, got 9"]),
-        (OLD, "u.data", "7\t2\t5\t1\n7\t2\t5\t1\n", ["u.data, line 2", "user 7 has item 2 already"]),
+        (OLD, "u.data", "7\t2\t5\t1\n7\t2\t5\t1\n", ["u.data, line 2", "user 7 and item 2 appear twice"]),
         (OLD, "u.data", "7\t2\n1\t1\n", ["u.data, line 1", "must have"]),
         (OLD, "u.data", "7\t2\t5\t1\n1\t1\t1_0\t1\n", ["u.data, line 2", "value", "'1_0'"]),
         (OLD, "u.data", "7\t2\t5\t1\n99999999999999999999\t1\t3\t1\n", ["u.data, line 2", "user must be a whole"]),
         (OLD, "u.item", "1|Toy|0|1|2\n", ["u.item, line 1", "3 flags"]),
-        (OLD, "u.item", "1|Toy|d|0|1|0\n1|Toy|d|0|1|0\n", ["u.item, line 2", "film 1 is here already"]),
+        (OLD, "u.item", "1|Toy|d|0|1|0\n1|Toy|d|0|1|0\n", ["u.item, line 2", "film 1 appears twice"]),
         (OLD, "u.genre", "", ["u.genre is empty"]),
         (DAT, "ratings.dat", "7::2::5::1\n1::1::nan::1\n", ["ratings.dat, line 2", "finite number", "'nan'"]),
         (DAT, "ratings.dat", "7::2::5::1\n1::1\n7::1::1::1\n", ["ratings.dat, line 2", "fields", "'1::1'"]),
@@ -138,7 +138,7 @@ def test_movielens_reads_each_of_its_formats(tmp_path, files):
         (CSV, "ratings.csv", "userId,movieId,rating\n7,2,5\n1,1,\n", ["ratings.csv, line 3", "rating", "''"]),
         (CSV, "ratings.csv", "userId,movieId,rating\n7,2,5\n1,1,3,4\n", ["ratings.csv, line 3", "3 fields"]),
         (CSV, "ratings.csv", "", ["ratings.csv"]),
-        (CSV, "movies.csv", "movieId,title,genres\n1,Toy,A\n1,Toy,A\n", ["movies.csv, line 3", "already"]),
+        (CSV, "movies.csv", "movieId,title,genres\n1,Toy,A\n1,Toy,A\n", ["movies.csv, line 3", "film 1 appears twice"]),
         (CSV, "movies.csv", b"movieId,title,genres\n1,Toy,A\n2,Am\xe9lie,A\n", ["movies.csv, line 3", "utf-8"]),
         (CSV, "movies.csv", 'movieId,title,genres\n1,"Toy,A\n' + "2,b,c\n" * 40000, ["movies.csv, line"]),
     ],
@@ -201,7 +201,7 @@ def test_items_are_text_where_one_of_them_is(tmp_path):
 
 def test_what_comes_again_is_an_error_or_the_last_or_the_sum(tmp_path):
     rows = "user,item,value\n1,9,4\n2,9,1\n1,9,3\n2,9,1\n"
-    refuses(lambda: load_tables(tmp_path, rows, ITEMS), "rows.csv, line 4", "user 1 has item 9 already")
+    refuses(lambda: load_tables(tmp_path, rows, ITEMS), "rows.csv, line 4", "user 1 and item 9 appear twice")
     assert contents(load_tables(tmp_path, rows, ITEMS, duplicates="last"))[0] == {(1, 9): 3.0, (2, 9): 1.0}
     assert contents(load_tables(tmp_path, rows, ITEMS, duplicates="sum"))[0] == {(1, 9): 7.0, (2, 9): 2.0}
     refuses(lambda: load_tables(tmp_path, rows, ITEMS, duplicates="first"), "duplicates of tables", "'first'")
@@ -209,7 +209,7 @@ def test_what_comes_again_is_an_error_or_the_last_or_the_sum(tmp_path):
 
 @pytest.mark.parametrize("rows", ["time,user,item\n7,a,9\n8,b,9\n9,a,9\n", pl.DataFrame({"user": [*"aba"], "item": 9})])
 def test_rows_without_a_value_count_one_each(tmp_path, rows):
-    refuses(lambda: load_tables(tmp_path, rows, ITEMS), "user 'a' has item 9 already")
+    refuses(lambda: load_tables(tmp_path, rows, ITEMS), "user 'a' and item 9 appear twice")
     assert contents(load_tables(tmp_path, rows, ITEMS, duplicates="last"))[0] == {("a", 9): 1.0, ("b", 9): 1.0}
     assert contents(load_tables(tmp_path, rows, ITEMS, duplicates="sum"))[0] == {("a", 9): 2.0, ("b", 9): 1.0}
 
@@ -220,8 +220,8 @@ def test_rows_without_a_value_count_one_each(tmp_path, rows):
         ("user,item,value\na,9,1\nb,9,x\nc,9,1\n", ITEMS, ["rows.csv, line 3", "value must be a finite number", "'x'"]),
         ("user,item,value\na,9,1\nb,9,NaN\n", ITEMS, ["rows.csv, line 3", "'NaN'"]),
         ("user,item,value\na,9,1\nb,9,1e400\n", ITEMS, ["rows.csv, line 3", "'1e400'"]),
-        ("user,item,value\na,9,1\n,9,1\n", ITEMS, ["rows.csv, line 3", "user must be not empty"]),
-        ('user,item,value\na,9,1\n"",9,1\n', ITEMS, ["rows.csv, line 3", "user must be not empty"]),
+        ("user,item,value\na,9,1\n,9,1\n", ITEMS, ["rows.csv, line 3", "user must not be empty"]),
+        ('user,item,value\na,9,1\n"",9,1\n', ITEMS, ["rows.csv, line 3", "user must not be empty"]),
         ("user,item,value\na,9,1\nb,9\n", ITEMS, ["rows.csv, line 3", "3 fields"]),
         ("user,item,value\na,9,1\nb,9,1,1\n", ITEMS, ["rows.csv, line 3", "3 fields"]),
         ('user,item,value\n"a\nb",9,1\nb,7,1\n', ITEMS, ["rows.csv, line 4", "item 7 is not in", "items.csv"]),
@@ -229,7 +229,7 @@ def test_rows_without_a_value_count_one_each(tmp_path, rows):
         ("", ITEMS, ["rows.csv"]),
         (ROWS, "", ["items.csv is empty"]),
         (ROWS, "item,topic\n9,a\n", ["items.csv", "column 'topics'"]),
-        (ROWS, ITEMS + "9,b\n", ["items.csv, line 5", "item '9' is here already"]),
+        (ROWS, ITEMS + "9,b\n", ["items.csv, line 5", "item '9' appears twice"]),
         (ROWS, ITEMS + ",b\n", ["items.csv, line 5", "item must not be empty"]),
         (ROW_FRAME.with_columns(value=pl.Series([1.0, None])), ITEMS, ["rows.parquet, row 2", "finite"]),
         (ROW_FRAME.with_columns(user=pl.Series(["a", ""])), ITEMS, ["rows.parquet, row 2", "not be empty"]),
@@ -307,25 +307,29 @@ def test_taste_profile_joins_plays_tracks_and_topics(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "parts"),
     [
-        ("train_triplets.txt", "u\tS\t1\nu\tT\t0\n", ["train_triplets.txt, line 2", "plays must be from 1", "got 0"]),
+        (
+            "train_triplets.txt",
+            "u\tS\t1\nu\tT\t0\n",
+            ["train_triplets.txt, line 2", "plays must be at least 1", "got 0"],
+        ),
         (
             "train_triplets.txt",
             "u\tS\t1\nu\tT\t1.5\n",
             ["train_triplets.txt, line 2", "plays must be a whole", "'1.5'"],
         ),
         ("train_triplets.txt", "u\tS\t1\nu T 1\nu\tT\t1\n", ["train_triplets.txt, line 2", "3 fields"]),
-        ("train_triplets.txt", "u\tS\t1\n\tT\t1\n", ["train_triplets.txt, line 2", "user must be not empty"]),
+        ("train_triplets.txt", "u\tS\t1\n\tT\t1\n", ["train_triplets.txt, line 2", "user must not be empty"]),
         ("train_triplets.txt", "", ["train_triplets.txt"]),
         ("taste_profile_song_to_tracks.txt", "SO1\tTR1\nSO2 TR2\n", ["song_to_tracks.txt, line 2", "tabs"]),
         (
             "taste_profile_song_to_tracks.txt",
             "SO1\nSO1\tTR1\n",
-            ["song_to_tracks.txt, line 2", "'SO1' is here already"],
+            ["song_to_tracks.txt, line 2", "'SO1' appears twice"],
         ),
         ("taste_profile_song_to_tracks.txt", "SO1\nSO2\tTR1\t\tTR2\n", ["song_to_tracks.txt, line 2"]),
         ("taste_profile_song_to_tracks.txt", "", ["song_to_tracks.txt is empty"]),
         ("msd_tagtraum_cd2.cls", "#\nTR1\tRock\nTR2\n", ["cd2.cls, line 3", "one or two genres", "'TR2'"]),
-        ("msd_tagtraum_cd2.cls", "TR1\tRock\nTR1\tPop\n", ["cd2.cls, line 2", "already"]),
+        ("msd_tagtraum_cd2.cls", "TR1\tRock\nTR1\tPop\n", ["cd2.cls, line 2", "track 'TR1' appears twice"]),
         ("sid_mismatches.txt", "ERROR: <SO1 TR1> x\nSO2\n", ["sid_mismatches.txt, line 2", "'SO2'"]),
     ],
 )
@@ -378,13 +382,17 @@ def test_hetrec_counts_taggers_of_genres(tmp_path):
         (
             "user_artists.dat",
             "userID\tartistID\tweight\r\n2\t51\t1\r\n2\t52\t0\r\n",
-            ["line 3", "weight must be from 1"],
+            ["line 3", "weight must be at least 1"],
         ),
-        ("user_artists.dat", "userID\tartistID\tweight\r\n2\t51\t1\r\n2\t51\t2\r\n", ["line 3", "already"]),
+        (
+            "user_artists.dat",
+            "userID\tartistID\tweight\r\n2\t51\t1\r\n2\t51\t2\r\n",
+            ["line 3", "user 2 and item 51 appear twice"],
+        ),
         ("user_artists.dat", "userID\tartistID\tweight\r\n2\t51\t1\r\n2\t53\t2\r\n", ["line 3", "53 is not in"]),
         ("user_artists.dat", "userID\tartistID\tweight\r\n2\t51\t1\r\n2\t\t2\r\n", ["line 3", "artistID", "''"]),
         ("user_artists.dat", "userID\tartistID\r\n2\t51\r\n", ["column 'weight'"]),
-        ("artists.dat", "id\tname\turl\n51\tA\tx\n51\tB\tx\n", ["line 3", "51 is here already"]),
+        ("artists.dat", "id\tname\turl\n51\tA\tx\n51\tB\tx\n", ["line 3", "51 appears twice"]),
         ("artists.dat", "id\tname\turl\n51\tA\tx\nB\tB\tx\n", ["line 3", "'B'"]),
         ("artists.dat", "", ["is empty"]),
         ("tags.dat", "tagID\ttagValue\r\n1\trock\r\n2\r\n", ["line 3", "2 fields"]),
@@ -473,7 +481,7 @@ def test_yelp_without_dates_takes_the_later_line(tmp_path):
         (BUSINESSES, with_line(REVIEWS, 0, date=None), ["review.json, line 2", "in every line or in none"]),
         (BUSINESSES, [], ["review.json is empty"]),
         ([*BUSINESSES, "{"], REVIEWS, ["business.json, line 4", "JSON object"]),
-        ([*BUSINESSES, BUSINESSES[0]], REVIEWS, ["business.json, line 4", "'b1' is here already"]),
+        ([*BUSINESSES, BUSINESSES[0]], REVIEWS, ["business.json, line 4", "'b1' appears twice"]),
         ([*BUSINESSES, {"business_id": "b4"}], REVIEWS, ["business.json, line 4", "categories"]),
         ([*BUSINESSES, {"business_id": 4, "categories": []}], REVIEWS, ["business.json, line 4", "business_id"]),
         ([*BUSINESSES, {"business_id": "b4", "categories": 3}], REVIEWS, ["business.json, line 4", "categories", "3"]),

@@ -107,7 +107,7 @@ class Broken(Fixed):
 
 
 def test_errors_name_a_faulty_policy_or_model():
-    with pytest.raises(ValueError, match="lists chosen by Broken must hold distinct item indices"):
+    with pytest.raises(ValueError, match="lists chosen by Broken must contain distinct item numbers"):
         thali.simulate(Broken(catalog, 3), model, steps=5)
 
     class Eager(thali.DiverseCascade):
@@ -128,7 +128,10 @@ def test_errors_name_a_faulty_policy_or_model():
         def habits(self, attraction):
             return thali.Habits(attraction, np.ones(2), 1.0)
 
-    with pytest.raises(ValueError, match=r"habits of Crooked must fit .* = \(5, 3\), got .* after_click \(2,\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"habits of Crooked must have shapes that broadcast to .* = \(5, 3\), got .* after_click \(2,\)",
+    ):
         thali.simulate(policy, Crooked(catalog, theta), steps=5)
 
 
@@ -230,7 +233,7 @@ def test_states_at_recorded_steps_are_those_of_shorter_runs_to_the_last_bit(name
             lambda: thali.simulate(policy, model, steps=10, points=[3, 2]),
             "points must be in ascending order, got 3 before 2",
         ),
-        (lambda: thali.simulate(policy, model, steps=10, points=[11]), "points must be .* at most 10, got 11"),
+        (lambda: thali.simulate(policy, model, steps=10, points=[11]), "points must be .* from 1 to 10, got 11"),
         (
             lambda: thali.simulate(policy, model, steps=10, people=[1]),
             "people must contain one number for each of the model's 5 users, got 1",
@@ -241,13 +244,13 @@ def test_states_at_recorded_steps_are_those_of_shorter_runs_to_the_last_bit(name
         ),
         (
             lambda: thali.simulate(policy, thali.DiverseCascade(thali.Catalog(W[:14]), theta), steps=10),
-            "catalog of DiverseCascade must have the same items as the learner's: 15 against 14",
+            "catalog of DiverseCascade must have the same items as the learner's catalog, which has 15, got 14",
         ),
         (
             lambda: thali.simulate(
                 policy, thali.DiverseCascade(thali.Catalog(W, topics=["a", "b", "c", "d"]), theta), steps=10
             ),
-            "catalog of DiverseCascade must have the same topics as the learner's, but number 0 is 'a'",
+            "must have the same topics as the learner's catalog, where number 0 is .*, got 'a'",
         ),
         (
             lambda: thali.simulate(policy, thali.Cascade(np.ones((5, 14))), steps=10),

@@ -136,7 +136,7 @@ def test_known_values():
 @pytest.mark.parametrize("measure", [m for m, _ in MEASURES.values()], ids=MEASURES)
 def test_lists_of_other_items_are_refused(measure):
     for d in (1, 2):
-        with pytest.raises(ValueError, match="lists must hold distinct item indices from 0 to 2 in each row, got"):
+        with pytest.raises(ValueError, match="lists must contain distinct item numbers from 0 to 2 in each row, got"):
             measure(thali.Catalog(np.ones((3, d))), [[0, 3]])
         with pytest.raises(ValueError, match=r"lists must have shape .*, got \(2,\)"):
             measure(thali.Catalog(np.ones((3, d))), [0, 1])
@@ -145,7 +145,7 @@ def test_lists_of_other_items_are_refused(measure):
 @pytest.mark.parametrize(
     ("lists", "theta", "message"),
     [
-        ([[0, 0]], [[0.5, 0.5]], r"lists must hold distinct item indices from 0 to 2 in each row, got \[0, 0\]"),
+        ([[0, 0]], [[0.5, 0.5]], r"lists must contain distinct item numbers from 0 to 2 in each row, got \[0, 0\]"),
         ([[0, 1]], [0.5, 0.5], r"theta must have shape \(lists, d\) = \(1, 2\), got \(2,\)"),
         ([[0, 1]], [[0.5, np.nan]], r"theta must be finite, got nan"),
     ],

@@ -300,16 +300,16 @@ def test_one_generator_for_each_user_draws_for_that_user_only():
         (lambda: thali.Cascade([[0.5, 1.1]]), r"attraction of Cascade must be from 0 to 1, got 1.1"),
         (lambda: thali.Cascade([0.5, 0.1]), r"attraction of Cascade must have shape"),
         (lambda: thali.DiverseCascade(None, theta), r"catalog of DiverseCascade must be a thali.Catalog, got None"),
-        (lambda: MODELS["LinearSubmodular"].examination(lists + 9), r"lists must hold distinct item indices"),
-        (lambda: MODELS["Cascade"].respond(lists, np.full((3, 4), np.nan)), r"luck must be finite"),
-        (lambda: MODELS["Cascade"].respond(lists, np.zeros((3, 2))), r"luck must have shape"),
-        (lambda: MODELS["Cascade"].outcome(lists, np.zeros((3, 2))), r"luck must have shape"),
+        (lambda: MODELS["LinearSubmodular"].examination(lists + 9), r"lists must contain distinct item numbers"),
+        (lambda: MODELS["Cascade"].respond(lists, np.full((3, 4), np.nan)), r"uniforms must be finite"),
+        (lambda: MODELS["Cascade"].respond(lists, np.zeros((3, 2))), r"uniforms must have shape"),
+        (lambda: MODELS["Cascade"].outcome(lists, np.zeros((3, 2))), r"uniforms must have shape"),
         (lambda: MODELS["Cascade"].attraction([[0, 1]]), r"lists must have shape"),
-        (lambda: MODELS["Cascade"].best_lists(13), r"K of best_lists must be from 1 to the 12 items there are"),
-        (lambda: MODELS["DiverseCascade"].attraction(lists + 9), r"lists must hold distinct item indices"),
+        (lambda: MODELS["Cascade"].best_lists(13), r"K of best_lists must be between 1 and the number of items \(12\)"),
+        (lambda: MODELS["DiverseCascade"].attraction(lists + 9), r"lists must contain distinct item numbers"),
         (
             lambda: make("DependentClick", thali.Catalog(W), theta, going_on=2),
-            r"going_on of DependentClick must be a number of at least 0 and at most 1, got 2",
+            r"going_on of DependentClick must be a number from 0 to 1, got 2",
         ),
         (
             lambda: make("DependentClick", thali.Catalog(W), theta, going_on=[0.5, -0.5]),
@@ -317,19 +317,19 @@ def test_one_generator_for_each_user_draws_for_that_user_only():
         ),
         (
             lambda: make("DependentClick", thali.Catalog(W), theta, going_on=[0.5] * 3).sample(lists, 0),
-            r"going_on of DependentClick must have a number for each of the 4 positions of a list, got 3",
+            r"going_on of DependentClick must have at least 4 numbers, one for each position of a list, got 3",
         ),
         (
             lambda: make("DependentClick", thali.Catalog(W), theta, going_on="often"),
-            r"going_on of DependentClick must be a number of at least 0 and at most 1, got 'often'",
+            r"going_on of DependentClick must be a number from 0 to 1, got 'often'",
         ),
         (
             lambda: make("DynamicBayesian", thali.Catalog(W), theta, satisfaction=np.nan),
-            r"satisfaction of DynamicBayesian must be a number of at least 0 and at most 1, got nan",
+            r"satisfaction of DynamicBayesian must be a number from 0 to 1, got nan",
         ),
         (
             lambda: make("DynamicBayesian", thali.Catalog(W), theta, satisfaction=0.5, perseverance=-1),
-            r"perseverance of DynamicBayesian must be a number of at least 0 and at most 1, got -1",
+            r"perseverance of DynamicBayesian must be a number from 0 to 1, got -1",
         ),
         (
             lambda: make("PositionBased", thali.Catalog(W), theta, examined=0.5),
@@ -341,11 +341,11 @@ def test_one_generator_for_each_user_draws_for_that_user_only():
         ),
         (
             lambda: make("PositionBased", thali.Catalog(W), theta, examined=[1.0, 0.5]).examination(lists),
-            r"examined of PositionBased must have a number for each of the 4 positions of a list, got 2",
+            r"examined of PositionBased must have at least 4 numbers, one for each position of a list, got 2",
         ),
         (
             lambda: make("NoisyCascade", thali.Catalog(W), theta, extra=1.5, skip=0.0),
-            r"extra of NoisyCascade must be a number of at least 0 and at most 1, got 1.5",
+            r"extra of NoisyCascade must be a number from 0 to 1, got 1.5",
         ),
         (
             lambda: make("NoisyCascade", thali.Catalog(W), theta, extra=0.75, skip=0.5),
@@ -353,7 +353,7 @@ def test_one_generator_for_each_user_draws_for_that_user_only():
         ),
         (lambda: thali.Cascade.of_topics(None, theta), r"catalog of Cascade must be a thali.Catalog, got None"),
         (lambda: thali.Cascade.of_topics(thali.Catalog(W), -theta), r"theta of Cascade must not be negative"),
-        (lambda: MODELS["Cascade"].with_theta(theta), r"Cascade must be made of topics to have other preferences"),
+        (lambda: MODELS["Cascade"].with_theta(theta), r"with_theta of Cascade needs a model made by of_topics"),
         (lambda: MODELS["DiverseCascade"].sample(lists, None), r"rng must be a seed, a numpy.random.Generator, or one"),
     ],
 )

@@ -88,34 +88,49 @@ def test_stages_are_in_force_when_they_should_be():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: DRIFTS["abrupt"].sample([[0, 1, 2]] * 5, 0), r"Drift must be asked for a step, .*: drift.at\(step\)"),
-        (lambda: DRIFTS["abrupt"].best_lists(3), "Drift must be asked for a step"),
-        (lambda: thali.Drift([], []), "starts of Drift must be one for each stage, .* got 0 for 0 stages"),
-        (lambda: thali.Drift([model], [0, 5]), "starts of Drift must be one for each stage, .* got 2 for 1 stages"),
-        (lambda: thali.Drift([model, model], [1, 5]), r"starts of Drift must begin with 0 and ascend, got \[1, 5\]"),
-        (lambda: thali.Drift([model, model], [0, 0]), r"starts of Drift must begin with 0 and ascend, got \[0, 0\]"),
+        (
+            lambda: DRIFTS["abrupt"].sample([[0, 1, 2]] * 5, 0),
+            r"attraction of Drift depends on the step, .* use drift.at\(step\).attraction",
+        ),
+        (lambda: DRIFTS["abrupt"].best_lists(3), "best_lists of Drift depends on the step"),
+        (
+            lambda: thali.Drift([], []),
+            "starts of Drift must have one step for each stage, .* got 0 starts for 0 stages",
+        ),
+        (
+            lambda: thali.Drift([model], [0, 5]),
+            "starts of Drift must have one step for each stage, .* got 2 starts for 1 stages",
+        ),
+        (lambda: thali.Drift([model, model], [1, 5]), r"starts of Drift must begin with 0 and increase, got \[1, 5\]"),
+        (lambda: thali.Drift([model, model], [0, 0]), r"starts of Drift must begin with 0 and increase, got \[0, 0\]"),
         (lambda: thali.Drift([model, model], [0, 5], cycle=5), "cycle of Drift must be .* at least 6, got 5"),
         (lambda: thali.Drift([model, None], [0, 5]), "stages of Drift must be a thali.ClickModel, got None"),
-        (lambda: thali.Drift([model, DRIFTS["abrupt"]], [0, 5]), "stages of Drift must not drift themselves"),
+        (
+            lambda: thali.Drift([model, DRIFTS["abrupt"]], [0, 5]),
+            "stages of Drift must not be Drift models themselves",
+        ),
         (
             lambda: thali.Drift.abrupt(model, thali.DiverseCascade(catalog, theta[:2]), 5),
-            "stages of Drift must have the same users and items, got 5 users and 15 items, and 2 and 15",
+            "must have the same numbers of users and items, got 5 users and 15 items in one stage, and 2 users",
         ),
         (
             lambda: thali.Drift.abrupt(thali.DiverseCascade(thali.Catalog(W, topics=list("abcd")), theta), model, 5),
-            "stages of Drift must have the same items and topics, got other names",
+            "stages of Drift must have the same items and topics, got different names",
         ),
         (lambda: thali.Drift.abrupt(model, model, 0), "when of abrupt must be a whole number of at least 1, got 0"),
         (lambda: thali.Drift.gradual(model, model, 5, 49), "length of gradual must be .* at least 50, got 49"),
         (
             lambda: thali.Drift.gradual(model, MODELS["Cascade"], 5, 50),
-            "before and after of gradual must be models with theta, of one class, got DiverseCascade and Cascade",
+            "'before' and 'after' of gradual must be models of the same class .*, got DiverseCascade and Cascade",
         ),
         (
             lambda: thali.Drift.gradual(MODELS["Cascade"], MODELS["Cascade"], 5, 50),
-            "before and after of gradual must have theta, both of the same shape",
+            "'before' and 'after' of gradual must have theta of one shape, got",
         ),
-        (lambda: thali.Drift.gradual(None, None, 5, 50), "before and after of gradual must be models with theta"),
+        (
+            lambda: thali.Drift.gradual(None, None, 5, 50),
+            "'before' and 'after' of gradual must be models of the same class with theta",
+        ),
         (lambda: DRIFTS["abrupt"].at(-1), "step must be a whole number of at least 0, got -1"),
         (lambda: thali.Drift.back_and_forth(model, model, 0), "period of back_and_forth must be .* at least 1, got 0"),
     ],

@@ -26,7 +26,7 @@ def test_kernels_equal_their_numpy_twin_whatever_is_the_same_for_all(K):
         expected = twin(*habits, luck)
         clicks, depth, value = np.zeros((users, K), dtype=bool), np.empty(users, dtype=np.int64), np.empty(users)
         browse.walk(*habits, luck, clicks, depth)
-        browse.chance(habits[0], habits[2], K, value)
+        browse.click_probabilities(habits[0], habits[2], K, value)
         np.testing.assert_array_equal(clicks, expected[0])
         np.testing.assert_array_equal(depth, expected[1])
         np.testing.assert_allclose(value, expected[2], rtol=1e-12)

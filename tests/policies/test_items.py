@@ -186,7 +186,7 @@ def test_regret_has_the_order_of_the_papers(K):
     assert below(regret(thali.DcmKLUCB, several), regret(thali.CascadeKLUCB, several))
 
 
-NUMBER = "a number (of at least|above) 0 and at most 1, got"
+NUMBER = "a number (from 0 to 1|above 0 and at most 1), got"
 REFUSED = [
     (
         thali.CascadeLSB,
@@ -201,7 +201,11 @@ REFUSED = [
         {"alpha": "theory"},
         "alpha of CombLinTS must not be given with explore='sampling', got 'theory'",
     ),
-    (thali.CascadeLSB, {"epsilon": 0.1}, "epsilon of CascadeLSB must come with explore='epsilon', got 0.1"),
+    (
+        thali.CascadeLSB,
+        {"epsilon": 0.1},
+        "epsilon of CascadeLSB can only be given with explore='epsilon', got epsilon=0.1",
+    ),
     (thali.EpsilonGreedy, {"epsilon": 1.5}, f"epsilon of EpsilonGreedy must be {NUMBER} 1.5"),
     (thali.EpsilonGreedy, {"epsilon": True}, f"epsilon of EpsilonGreedy must be {NUMBER} True"),
     (thali.CascadeLSB, {"discount": 0.0}, f"discount of CascadeLSB must be {NUMBER} 0.0"),
@@ -209,31 +213,47 @@ REFUSED = [
     (
         thali.CascadeLSB,
         {"window": 0},
-        "window of CascadeLSB must be a whole number of at least 1 and .*, got 0",
+        "window of CascadeLSB must be a whole number from 1 to .*, got 0",
     ),
     (
         thali.CascadeLSB,
         {"window": 2.5},
-        "window of CascadeLSB must be a whole number of at least 1 and .*, got 2.5",
+        "window of CascadeLSB must be a whole number from 1 to .*, got 2.5",
     ),
-    (thali.C3UCB, {"window": 5, "discount": 0.9}, "window of C3UCB must not come with a discount, got 5 and 0.9"),
+    (
+        thali.C3UCB,
+        {"window": 5, "discount": 0.9},
+        "window and discount of C3UCB must not be given together, got 5 and 0.9",
+    ),
     (thali.C3UCB, {"position_discounts": [1, 0.5]}, r"position_discounts of C3UCB must have shape .*, got \(2,\)"),
     *(
         (thali.C3UCB, {"position_discounts": v}, rf"position_discounts of C3UCB must begin with 1, .*, got \[{v[0]}")
         for v in ([0.9, 0.5, 0.4], [1.0, 0.5, 0.6], [1.0, 0.5, 0.0], [1.0, 0.5, -0.1], [1.1, 1.0, 1.0])
     ),
-    (thali.RankedBandits, {"horizon": 10}, "horizon of RankedBandits must come with base='exp3', got 10"),
-    (thali.RankedBandits, {"base": "exp3", "gamma": 0.5, "horizon": 10}, "horizon of .* must not come with gamma"),
-    (thali.Oracle, {"theta": np.zeros((0, 2))}, "theta of Oracle must be of at least one user, got none"),
+    (
+        thali.RankedBandits,
+        {"horizon": 10},
+        "horizon of RankedBandits can only be given with base='exp3', got horizon=10",
+    ),
+    (
+        thali.RankedBandits,
+        {"base": "exp3", "gamma": 0.5, "horizon": 10},
+        "gamma and horizon of .* must not be given together",
+    ),
+    (thali.Oracle, {"theta": np.zeros((0, 2))}, "theta of Oracle must have at least one row, got none"),
     (thali.CascadeLinUCB, {"capped": "no"}, "capped of CascadeLinUCB must be True or False, got 'no'"),
-    (thali.PIE, {"place": 3}, "place of PIE must be a whole number of at least 0 and at most 2, got 3"),
-    (thali.PIE, {"place": -1}, "place of PIE must be a whole number of at least 0 and at most 2, got -1"),
+    (thali.PIE, {"place": 3}, "place of PIE must be a whole number from 0 to 2, got 3"),
+    (thali.PIE, {"place": -1}, "place of PIE must be a whole number from 0 to 2, got -1"),
     (
         thali.RankedBandits,
         {"base": "ucb2"},
         "base of RankedBandits must be one of 'ucb1', 'kl-ucb', 'exp3', got 'ucb2'",
     ),
-    (thali.IndependentBandits, {"gamma": 0.1}, "gamma of IndependentBandits must come with base='exp3', got 0.1"),
+    (
+        thali.IndependentBandits,
+        {"gamma": 0.1},
+        "gamma of IndependentBandits can only be given with base='exp3', got gamma=0.1",
+    ),
     (thali.RankedBandits, {"base": "exp3", "gamma": 0}, f"gamma of RankedBandits must be {NUMBER} 0"),
     (thali.RankedBandits, {"base": "exp3", "horizon": 0}, "horizon of RankedBandits must be .* at least 1, got 0"),
     (thali.MostPopular, {"popularity": [1.0]}, r"popularity of MostPopular must have shape \(L,\) .*, got \(1,\)"),
@@ -246,8 +266,8 @@ REFUSED = [
 REFUSED_BY_BUILDERS = [
     (thali.MMR, {"trade_off": 1.1}, f"trade_off of MMR must be {NUMBER} 1.1"),
     (thali.MMR, {"trade_off": None}, f"trade_off of MMR must be {NUMBER} None"),
-    (thali.DivRank, {"damping": 1.0}, "damping of DivRank must be a number of at least 0 and at most .*, got 1.0"),
-    (thali.DivRank, {"link": 1.0}, "link of DivRank must be a number of at least 0 and at most 0.99, got 1.0"),
+    (thali.DivRank, {"damping": 1.0}, "damping of DivRank must be a number from 0 to .*, got 1.0"),
+    (thali.DivRank, {"link": 1.0}, "link of DivRank must be a number from 0 to 0.99, got 1.0"),
     (thali.DivRank, {"pool": 0}, "pool of DivRank must be a whole number of at least 1, got 0"),
 ]
 
@@ -267,7 +287,7 @@ def test_bad_settings_of_builders_are_refused_by_name_rule_and_value(make, setti
 def test_an_oracle_serves_no_more_people_than_it_knows():
     oracle = thali.Oracle(thali.Catalog(np.eye(2)), 1, theta=[[0.5, 0.2], [0.1, 0.9]])
     assert oracle.recommend(oracle.init(2)).tolist() == [[0], [1]]
-    with pytest.raises(ValueError, match="users of init must be at most the 2 of theta, got 3"):
+    with pytest.raises(ValueError, match=r"users of init must be at most the number of rows in theta \(2\), got 3"):
         oracle.init(3)
 
 
@@ -287,5 +307,5 @@ def test_popularity_that_does_not_know_new_items_is_refused():
     policy = thali.MostPopular(catalog, 2, popularity=[1.0, 3.0, 2.0])
     assert policy.recommend(policy.init(2)).tolist() == [[1, 2], [1, 2]]
     catalog.put("new", [0.5, 0.5, 0.5])
-    with pytest.raises(ValueError, match="popularity of MostPopular must be of all 4 items .* has grown, got 3"):
+    with pytest.raises(ValueError, match="popularity of MostPopular must have 4 numbers, .*, got 3: items were added"):
         policy.recommend(policy.init(1))

@@ -137,7 +137,7 @@ def test_some_users_can_be_taken_out_and_put_back(policy):
     for bad in ([5], [-1], [1, 1], [0.5], [], "x"):
         with pytest.raises((ValueError, TypeError), match="users must be"):
             state.take(bad)
-    with pytest.raises(ValueError, match="part of put must be a state of 1 users"):
+    with pytest.raises(ValueError, match="argument 'part' of put must be a state of the same policy with 1 users"):
         state.put([0], part)
 
 
@@ -197,9 +197,9 @@ def test_one_policy_serves_several_python_threads_at_once(make, threads):
 
 BAD_UPDATES = {
     "lists must have shape": ([[0, 1]], np.zeros((1, K), bool)),
-    "lists must hold distinct": ([[0, 1, 1]], np.zeros((1, K), bool)),
-    "distinct item indices from 0 to 19": ([[0, 1, 20]], np.zeros((1, K), bool)),
-    "lists must be an array of item indices": ([[0.0, 1.0, 2.0]], np.zeros((1, K), bool)),
+    "lists must contain distinct": ([[0, 1, 1]], np.zeros((1, K), bool)),
+    "distinct item numbers from 0 to 19": ([[0, 1, 20]], np.zeros((1, K), bool)),
+    "lists must be an array of item numbers": ([[0.0, 1.0, 2.0]], np.zeros((1, K), bool)),
     "got rows of different lengths": ([[0, 1], [2]], np.zeros((1, K), bool)),
     "lists must be an array": (None, np.zeros((1, K), bool)),
     "clicks must have shape": ([[0, 1, 2]], np.zeros((1, K + 1), bool)),
@@ -247,7 +247,9 @@ def test_a_state_of_another_learner_is_refused(policy):
         if (stranger.learner, stranger.settings) == (mine.learner, mine.settings):
             policy.check(stranger)  # the same statistics, read in another way
         else:
-            with pytest.raises(ValueError, match="state must be of the same learner"):
+            with pytest.raises(
+                ValueError, match="state of .* must come from (the same policy|a policy with the same settings)"
+            ):
                 policy.recommend(stranger, rng=1)
     with pytest.raises(TypeError, match="state of"):
         policy.recommend({"M": 1}, rng=1)
@@ -256,7 +258,7 @@ def test_a_state_of_another_learner_is_refused(policy):
 def test_a_state_of_another_catalog_is_refused(policy, make):
     names = {"items": [f"item {e}" for e in range(L)], "topics": [f"topic {j}" for j in range(d)]}
     for other in (thali.Catalog(np.full((L + 1, d + 1), 0.5)), thali.Catalog(policy.catalog.weights, **names)):
-        with pytest.raises(ValueError, match="state must be of the same learner"):
+        with pytest.raises(ValueError, match="must come from a policy with the same settings"):
             make(other, K).recommend(policy.init(1), rng=1)
 
 
@@ -268,7 +270,9 @@ def test_a_state_with_arrays_of_another_shape_is_refused_before_it_is_read(polic
         lambda: policy.recommend(state, rng=1),
         lambda: policy.update(state, [[0, 1, 2]] * 2, [[True] * 3] * 2),
     ):
-        with pytest.raises(ValueError, match=f"state of {policy.name} must hold arrays like"):
+        with pytest.raises(
+            ValueError, match=f"state of {policy.name} must have arrays with these types and shapes for each user"
+        ):
             call()
 
 

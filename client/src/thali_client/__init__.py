@@ -91,7 +91,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import Client on first use: the server needs only the types, and should not wait for urllib3."""
+    """Import Client when it is first used. The server needs only the types and should not have to import urllib3."""
     if name == "Client":
         from thali_client.client import Client
 

@@ -36,7 +36,7 @@ T = TypeVar("T")
 BATCH = 1000  # impressions in one feedback request
 PAGE = 100
 
-# One decoder per type, made once: making a decoder costs more than using it.
+# One decoder per type, created only once, because creating a decoder takes longer than using it.
 _about = Decoder(About).decode
 _answer = Decoder(Answer).decode
 _export = Decoder(Export).decode
@@ -56,28 +56,29 @@ _user = Decoder(User).decode
 
 
 class Client:
-    """A client of the service at a url. Threads can share it. Close it, or use it in a ``with`` block.
+    """A client for the service at a URL. Threads can share it. Close it, or use it in a ``with`` block.
 
         with Client("http://127.0.0.1:8000") as client:
             shown = client.recommend("ana", K=5)
             client.feedback(shown.id, [2])
 
-    Every call is retried, after a random and growing pause, if there is no connection, no response in time, or a
-    status that says "not now": 429 and 503 (respecting Retry-After), or 502 and 504 of a proxy. The service learns from
-    each feedback exactly once, so retries are safe, also across a restart of the service. Any other error is raised
-    at once, as a ServiceError: NotFound, Conflict, Refused or NotAllowed. If all retries fail, Unavailable is raised.
-    Arguments that cannot be sent, such as an empty name, raise ValueError or TypeError. Proxy settings of the
-    environment are ignored, and redirects are not followed.
+    A call is retried if the connection fails, if no response arrives in time, or if the status is temporary: 429 or 503
+    from the service, or 502 or 504 from a proxy. The pauses between tries are random and become longer. The client
+    respects Retry-After. Retries are safe, even if the service restarts in between, because it learns from each
+    feedback exactly once. If all retries fail, Unavailable is raised. Any other error of the service is raised
+    immediately, as a subclass of ServiceError: NotFound, Conflict, Refused or NotAllowed. Arguments that cannot be
+    sent, such as an empty name, raise ValueError or TypeError. The client ignores proxy settings in the environment and
+    does not follow redirects.
 
     Parameters
     ----------
-    url: address of the service. It may have a path, which is put before the routes.
+    url: address of the service. If it has a path, the path is put in front of the routes.
     key: API key, sent as a bearer token. It never appears in an error or a repr.
-    timeout: seconds to wait in one try, for the connection and for each part of the response.
-    retries: how often to retry a call.
-    deadline: seconds that a call may take in total, including retries and pauses.
+    timeout: how many seconds one try waits for the connection, and then for each part of the response.
+    retries: how many times a failed call is retried.
+    deadline: how many seconds a call may take in total, including retries and pauses.
 
-    Cost: one connection for each call at a time; connections are kept and reused.
+    Cost: each call in progress uses one connection. Connections are kept open and reused.
 
     """
 
@@ -115,10 +116,10 @@ class Client:
         learner: str | None = None,
         alpha: float | None = None,
     ) -> Shown:
-        """Get a list for a user. It is stored as an impression, to which feedback refers.
+        """Get a list for a user. The service stores it as an impression, to which feedback refers.
 
-        If a response is lost and the call is retried, the first impression stays in the store although nobody saw its
-        list. It gets no feedback; a service that treats missing feedback as no click does so with this one too.
+        If a response is lost and the call is retried, the first impression stays in the store, although nobody saw its
+        list. It gets no feedback. A service that treats missing feedback as no click also does so for this impression.
         """
         body = _given(
             user=user, K=K, candidates=_names("candidates", candidates), exclude=_names("exclude", exclude),
@@ -127,34 +128,34 @@ class Client:
         return self._call("POST", "/v1/recommend", _shown, body)
 
     def feedback(self, impression: str, clicked: Iterable[int]) -> Answer:
-        """Report the clicked positions of an impression, [] for none.
+        """Report the clicked positions of an impression, or [] if nothing was clicked.
 
-        Sending the same feedback again changes nothing; sending different feedback raises Conflict.
+        Sending the same feedback again changes nothing. Sending different feedback raises Conflict.
         """
         return self._call("POST", "/v1/feedback", _answer, _feedback(impression, clicked))
 
     def feedback_many(self, pairs: Iterable[tuple[str, Iterable[int]]]) -> list[Answer | ServiceError]:
         """Report feedback for many impressions, as pairs (impression, clicked). Returns an answer or an error for each.
 
-        Sends 1000 at a time. If the service becomes unavailable in between, the earlier ones are already learned;
-        sending all of them again is safe.
+        The pairs are sent in batches of 1000. If the service becomes unavailable between two batches, it has already
+        learned from the earlier ones. It is safe to send all pairs again.
         """
         outcomes: list[Answer | ServiceError] = []
-        rest = iter([_feedback(impression, clicked) for impression, clicked in pairs])
-        while batch := list(islice(rest, BATCH)):
+        remaining = iter([_feedback(impression, clicked) for impression, clicked in pairs])
+        while batch := list(islice(remaining, BATCH)):
             outcomes += self._call("POST", "/v1/feedback", partial(_outcomes, batch), batch)
         return outcomes
 
     def undo(self, impression: str) -> Answer:
-        """Take back the feedback for an impression. The service unlearns it."""
+        """Undo the feedback for an impression. The service forgets what it learned from this feedback."""
         return self._call("DELETE", f"/v1/impressions/{_path('impression', impression)}/feedback", _answer)
 
     def impression(self, impression: str) -> Impression:
-        """Get a list that was shown, with its answer."""
+        """Get a list that was shown, with the answer that is recorded for it."""
         return self._call("GET", f"/v1/impressions/{_path('impression', impression)}", _impression)
 
     def user(self, user: str) -> User:
-        """Get what the service knows about a user. Raises NotFound for an unknown user."""
+        """Get what the service has learned about a user. Raises NotFound for an unknown user."""
         return self._call("GET", f"/v1/users/{_path('user', user)}", _user)
 
     def history(self, user: str, *, before: str | None = None, limit: int | None = None) -> Iterator[Impression]:
@@ -162,8 +163,8 @@ class Client:
 
         Parameters
         ----------
-        before: only impressions before this one.
-        limit: maximum number of impressions.
+        before: return only impressions before this one.
+        limit: the largest number of impressions to return.
 
         """
         return islice(self._history(f"/v1/users/{_path('user', user)}/impressions", before, limit), limit)
@@ -182,13 +183,17 @@ class Client:
         return self._call("GET", f"/v1/users/{_path('user', user)}/export", _export)
 
     def forget(self, user: str) -> Forgotten:
-        """Delete all data about a user. Also raises NotFound if the response to the first try was lost."""
+        """Delete all data about a user. Raises NotFound for an unknown user.
+
+        If the response to the first try is lost, the retry raises NotFound too, because the user is already deleted.
+        """
         return self._call("DELETE", f"/v1/users/{_path('user', user)}", _forgotten)
 
     def items(self, *, contains: str | None = None) -> Iterator[Item]:
-        """Iterate over the items, or those whose name contains a text. Pages of 100 are fetched as needed.
+        """Iterate over all items, or over the items whose name contains a text. Pages of 100 are fetched as needed.
 
-        If items are added or removed meanwhile, an item may move to another page and be returned twice or not at all.
+        If items are added or removed during the iteration, an item may be returned twice or not at all, because it
+        moved to another page.
         """
         offset: int | None = 0
         while offset is not None:
@@ -205,7 +210,10 @@ class Client:
         return self._call("PUT", f"/v1/items/{_path('item', item)}", _item, {"weights": dict(weights)})
 
     def remove_item(self, item: str) -> Item:
-        """Remove an item and return it. Also raises NotFound if the response to the first try was lost."""
+        """Remove an item and return it. Raises NotFound for an unknown item.
+
+        If the response to the first try is lost, the retry raises NotFound too, because the item is already removed.
+        """
         return self._call("DELETE", f"/v1/items/{_path('item', item)}", _item)
 
     def topics(self) -> list[str]:
@@ -213,15 +221,15 @@ class Client:
         return self._call("GET", "/v1/topics", _topics).topics
 
     def stats(self, hours: float = 24) -> Stats:
-        """Get the performance of the learners in the last hours."""
+        """Get the performance of the learners over the last hours."""
         return self._call("GET", "/v1/stats" + _query(hours=hours), _stats)
 
     def about(self) -> About:
-        """Get what the service is and what this client may do."""
+        """Get the version, settings and limits of the service, and the role of this client."""
         return self._call("GET", "/v1/about", _about)
 
     def health(self) -> Health:
-        """Get the health of the service. Works also if its store is not usable."""
+        """Get the health of the service. This also works if its store is not usable."""
         return self._call("GET", "/v1/health", _health)
 
     def simulate(
@@ -246,11 +254,11 @@ class Client:
         return self._call("POST", "/v1/simulations", _simulated, body)
 
     def healthy(self) -> bool:
-        """Whether the service responds. Does not retry."""
+        """Return whether the service responds. This call is not retried."""
         return self._succeeds("/healthz")
 
     def ready(self) -> bool:
-        """Whether the service responds and its store is usable. Does not retry."""
+        """Return whether the service responds and its store is usable. This call is not retried."""
         return self._succeeds("/readyz")
 
     def _succeeds(self, path: str) -> bool:
@@ -280,7 +288,7 @@ def _path(what: str, name: str) -> str:
 
 
 def _names(what: str, names: Iterable[str] | None) -> list[str] | None:
-    """Make a list, but not of the letters of a string."""
+    """Return names as a list. A single string is an error, because it would become a list of letters."""
     if isinstance(names, str | bytes):
         raise TypeError(f"{what} must be a list of names, not a single name, got {names!r}")
     return None if names is None else list(names)
@@ -295,11 +303,14 @@ def _outcomes(batch: list[dict[str, Any]], content: bytes) -> list[Answer | Serv
     outcomes: list[Answer | ServiceError] = []
     for sent, result in zip(batch, _results(content).results, strict=True):
         if result.impression != sent["impression"]:
-            raise ValueError(f"results must be in the order of the request, got {result.impression!r}")
+            raise ValueError(
+                f"results must be in the order of the request, got impression {result.impression!r} instead of "
+                f"{sent['impression']!r}"
+            )
         if result.status == 200:
             outcomes.append(Answer(result.impression, result.clicked, result.answer))
         elif result.error is None:
-            raise ValueError(f"a result of status {result.status} must have an error, got none")
+            raise ValueError(f"a result with status {result.status} must have an error message, got none")
         else:
             outcomes.append(error_class(result.status)(result.error, result.status))
     return outcomes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 
 class ServiceError(Exception):
-    """The service did not do what was asked; str() gives its message.
+    """The service did not carry out a request. str() returns its message.
 
-    Raised as this class itself if the response does not come from the service, e.g. an HTML page of a proxy.
+    If the response does not come from the service, such as an HTML page from a proxy, this class itself is raised, not
+    one of its subclasses.
     """
 
     def __init__(
@@ -16,7 +17,7 @@ class ServiceError(Exception):
         self.status = status
         """HTTP status; None if there was no response."""
         self.field = field
-        """Field of the request that broke a rule."""
+        """Field of the request that is not valid, if the service named one."""
         self.request_id = request_id
         """Id of the request in the log of the service."""
 
@@ -25,11 +26,11 @@ class ServiceError(Exception):
 
 
 class NotFound(ServiceError):  # noqa: N818 (reads well in an except clause)
-    """404: unknown, expired or forgotten."""
+    """404: the name or id is unknown, or the data about it has expired or was deleted."""
 
 
 class Conflict(ServiceError):  # noqa: N818
-    """409: contradicts what was recorded before."""
+    """409: the request contradicts what is already recorded."""
 
 
 class Refused(ServiceError):  # noqa: N818
@@ -41,7 +42,7 @@ class NotAllowed(ServiceError):  # noqa: N818
 
 
 class Unavailable(ServiceError):  # noqa: N818
-    """No connection, no response in time, or a 429, 502, 503 or 504, after all retries."""
+    """After all retries, there was no connection, no response in time, or a status of 429, 502, 503 or 504."""
 
 
 _BY_STATUS: dict[int, type[ServiceError]] = {
@@ -57,5 +58,5 @@ _BY_STATUS: dict[int, type[ServiceError]] = {
 
 
 def error_class(status: int) -> type[ServiceError]:
-    """Class of the error that the service reports with this status."""
+    """Return the class of the error that the service reports with this status."""
     return _BY_STATUS.get(status, ServiceError)

@@ -34,7 +34,7 @@ _decode_error = msgspec.json.Decoder(Error).decode
 
 
 class Transport:
-    """Sends requests to a service, from any number of threads. See Client for the settings."""
+    """Sends requests to a service. Any number of threads can use it. See Client for the settings."""
 
     def __init__(self, url: str, *, key: str | None, timeout: float, retries: int, deadline: float) -> None:
         self._parts = _parse(url)
@@ -62,7 +62,7 @@ class Transport:
         self, method: str, path: str, decode: Callable[[bytes], T], *, body: Any = None, retries: int | None = None
     ) -> T:
         """Send a request, retry it if necessary, and return its decoded response."""
-        # All tries have the same id, so that they can be recognized in the log of the service.
+        # All tries have the same id, so that they can be found in the log of the service.
         request_id = uuid4().hex
         headers = {**self._headers, "X-Request-ID": request_id}
         content = None
@@ -105,7 +105,7 @@ class Transport:
                     self._parts.path.rstrip("/") + path,
                     content,
                     headers,
-                    retries=False,  # call() retries, since errors while reading the body must be retried as well
+                    retries=False,  # call() retries, because errors while reading the body must be retried too
                     redirect=False,
                     timeout=Timeout(connect=self._timeout, read=self._timeout, total=_left(end)),
                     preload_content=False,
@@ -126,9 +126,9 @@ class Transport:
             parts.append(part)
             size += len(part)
             if size > MAX_RESPONSE_BYTES:
-                message = f"a response must have at most {MAX_RESPONSE_BYTES} bytes, got more"
+                message = f"the response must have at most {MAX_RESPONSE_BYTES} bytes, got more"
                 raise ServiceError(message, response.status)
-            # After the last part the connection is back in the pool, and another thread may be using its socket.
+            # After the last part, the connection is back in the pool, and another thread may already use its socket.
             if isinstance(response.connection, HTTPConnection):
                 left = _left(end)
                 if response.connection.sock is not None:  # None if the service announced that it closes the connection
@@ -136,7 +136,7 @@ class Transport:
         return b"".join(parts)
 
     def _new_pool(self) -> HTTPConnectionPool:
-        # Without block, a thread that finds no idle connection opens a new one instead of waiting.
+        # Because block is False by default, a thread that finds no idle connection opens a new one instead of waiting.
         host, port = self._parts.hostname or "", self._parts.port
         if self._ssl_context is None:
             return _Pool(host, port, maxsize=MAX_IDLE_CONNECTIONS)
@@ -144,11 +144,11 @@ class Transport:
 
 
 class _StaleConnectionError(ConnectionError):
-    """The service closed an idle connection at the moment it was reused. Not a failure: the request is sent again."""
+    """The service closed an idle connection just when it was reused. This is not a failure: the request is resent."""
 
 
 class _Connection(HTTPConnection):
-    """Tells a connection that was closed while idle from one that failed."""
+    """A connection that distinguishes between being closed while idle and failing during a request."""
 
     _reused = False
 
@@ -180,10 +180,13 @@ class _TLSPool(HTTPSConnectionPool):
 
 
 class _Retry(Retry):
-    """Which responses to retry, and after which pause."""
+    """Decides which responses to retry, and how long to wait before the next try."""
 
     def pause(self, response: BaseHTTPResponse | None) -> float:
-        """Seconds until the next try: Retry-After plus a random time, so that clients do not return all at once."""
+        """Return the seconds to wait before the next try: Retry-After plus a random time.
+
+        The random time prevents all clients from trying again at the same moment.
+        """
         longest = min(self.backoff_factor * 2 ** (len(self.history) - 1), self.backoff_max)
         return self._retry_after(response) + uniform(0.0, longest)
 
@@ -211,27 +214,27 @@ def _left(end: float) -> float:
 
 
 def _parse(url: str) -> SplitResult:
-    """Parse and check the url. The error does not repeat it, since it may contain a password."""
+    """Parse and check the URL. The error message does not repeat it, because it may contain a password."""
     parts = urlsplit(url)
     bad = parts.port == 0 or parts.username is not None or parts.password is not None or parts.query or parts.fragment
     if parts.scheme not in ("http", "https") or not parts.hostname or bad:
         raise ValueError(
-            f"url of Client must be http://HOST:PORT or https://…, without user, query or fragment, got scheme "
+            f"url of Client must be http://HOST:PORT or https://HOST:PORT, without user, query or fragment, got scheme "
             f"{parts.scheme or 'none'!r} and host {parts.hostname or 'none'!r}"
         )
     return parts
 
 
 def _to_int(value: Any) -> int:
-    """Encode integers of other types, such as NumPy's."""
+    """Convert integers of other types, such as NumPy's, to int."""
     try:
         return int(value.__index__())
     except AttributeError:
-        raise TypeError(f"a request must consist of JSON types, got {value!r}") from None
+        raise TypeError(f"a request must contain only JSON types, got {value!r}") from None
 
 
 def _describe(error: Exception) -> str:
-    """Say what went wrong, without urllib3's wrapping."""
+    """Return what went wrong, without the exceptions in which urllib3 wraps it."""
     if isinstance(error, PoolTimeoutError) and not isinstance(error, NewConnectionError):
         return "timed out"
     cause = error.args[-1] if isinstance(error, ProtocolError) else error.__cause__ or error
@@ -244,19 +247,19 @@ def _result(response: BaseHTTPResponse, content: bytes, request_id: str, decode:
     try:
         return decode(content)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        message = f"a response must be JSON as sent by this version of the service, got {_kind(response, content)}"
+        message = f"the response must be JSON in the format of this version, got {_kind(response, content)}"
         raise ServiceError(f"{message}: {error}", response.status, None, _id(response, request_id)) from error
 
 
 def _error(response: BaseHTTPResponse, content: bytes, request_id: str) -> ServiceError:
-    """Return the error that the service reports, or one that says that the response is not the service's."""
+    """Return the error that the service reports, or one that says that the response is not from the service."""
     status = response.status
     try:
-        said = _decode_error(content)
+        body = _decode_error(content)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        message = f"status {status} with {_kind(response, content)}, which is not a response of the service"
+        message = f"got status {status} with {_kind(response, content)}, which is not a response of the service"
         return ServiceError(message, status, None, _id(response, request_id))
-    return error_class(status)(said.error, status, said.field, _id(response, request_id))
+    return error_class(status)(body.error, status, body.field, _id(response, request_id))
 
 
 def _kind(response: BaseHTTPResponse, content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What can be shown: items with weights on topics, the coverage of a list, and what each user may be shown."""
+"""The catalog: items and their weights on topics, the coverage of a list, and which items each user may be shown."""
 
 from thali.catalog import coverage
 from thali.catalog.catalog import Catalog

@@ -1,4 +1,4 @@
-"""Candidates and exclusions: what each user may be shown, checked and in the form that kernels read."""
+"""Candidates and exclusions: which items each user may be shown, checked and converted to arrays for the kernels."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from thali.catalog.catalog import Catalog
 from thali.tools.types import Booleans, Integers
 
-# If candidates are more than this share of the catalog, it is faster to search all of it and skip the others.
-MOST = 1 / 16
+# If the candidates make up more than this share of the catalog, it is faster to search the whole catalog and skip the
+# other items.
+LARGEST_SHARE = 1 / 16
 
 
 class Choice(NamedTuple):
-    """A set of items for each user u: items[start[u]:start[u + 1]], ascending.
+    """A set of items for each user u: items[start[u]:start[u + 1]], in ascending order.
 
-    If ``only`` is True, they are the only items that the user may be shown; otherwise, they are the items that the user
-    must not be shown. If all users share one set, start is (2,).
+    If ``only`` is True, these are the only items that the user may be shown. Otherwise, they are the items that the
+    user must not be shown. If all users share one set, start has shape (2,).
     """
 
     items: Integers
@@ -27,7 +28,7 @@ class Choice(NamedTuple):
     only: bool
 
     def part(self, users: slice) -> Choice:
-        """Return the choice of a range of users."""
+        """Return the choice for a range of users."""
         return self if self.start.size == 2 else self._replace(start=self.start[users.start : users.stop + 1])
 
     def excluded(self, user: int, present: Booleans) -> Booleans:
@@ -39,33 +40,33 @@ class Choice(NamedTuple):
         return mask
 
     def items_of(self, users: int, present: Booleans) -> tuple[Integers, Integers]:
-        """Return what each user may be shown, as items and start. Cost: O(L) for each set, unless ``only``."""
+        """Return the items that each user may be shown, as (items, start). Cost: O(L) for each set, unless ``only``."""
         if self.only:
             return self.items, self.start
         sets = [np.flatnonzero(~self.excluded(user, present)) for user in range(1 if self.start.size == 2 else users)]
         return np.concatenate(sets), np.append(0, np.cumsum([items.size for items in sets]))
 
     def items_if_limited(self, users: int, catalog: Catalog) -> tuple[Integers | None, Integers | None]:
-        """Return the same as :meth:`items_of`, or (None, None) if that is every item of the catalog."""
+        """Return the same as :meth:`items_of`, or (None, None) if every item of the catalog is allowed."""
         if self is ALL and len(catalog) == catalog.L:
             return None, None
         return self.items_of(users, catalog.present)
 
 
-#: The choice that leaves nothing out.
+#: The choice that allows every item.
 ALL = Choice(np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64), only=False)
 
 
 def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclude: Any = None) -> Choice:
-    """Return what each user may be shown, from the arguments of recommend; an error if it is fewer than K items.
+    """Return the items that each user may be shown, from the arguments of recommend. Fewer than K items are an error.
 
-    candidates, exclude: either for all users, as item indices (n,) or a boolean mask (L,); or with one row for each
-    user, as a mask (users, L), indices (users, n) or a sequence of index arrays. Removed items are never shown. Cost:
-    that of sorting the indices.
+    candidates, exclude: either one set for all users, as item numbers (n,) or a boolean mask (L,); or one row for each
+    user, as a mask (users, L), item numbers (users, n) or a sequence of arrays of item numbers. Removed items are never
+    shown. Cost: that of sorting the item numbers.
     """
     if candidates is None and exclude is None:
         if len(catalog) < K:
-            raise ValueError(f"K must be at most the {len(catalog)} items in the catalog, got {K}")
+            raise ValueError(f"K must be at most the number of items in the catalog ({len(catalog)}), got {K}")
         return ALL
     wanted = None if candidates is None else _sets("candidates", candidates, users, catalog.L)
     unwanted = [] if exclude is None else _sets("exclude", exclude, users, catalog.L)
@@ -85,21 +86,21 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
         if left < K:
             whose = "" if len(wanted or unwanted) == 1 and len(unwanted or wanted or []) == 1 else f" for user {user}"
             raise ValueError(
-                f"candidates and exclude must leave at least K = {K} items that are in the catalog{whose}, got {left}"
+                f"candidates and exclude must leave at least K = {K} items of the catalog{whose}, got {left}"
             )
         sets.append(kept)
     start = np.append(0, np.cumsum([kept.size for kept in sets])).astype(np.int64)
     chosen = Choice(np.concatenate(sets), start, only=wanted is not None)
-    if chosen.only and start.size == 2 and start[1] > MOST * len(catalog):
-        rest = catalog.present.copy()
-        rest[chosen.items] = False
-        left_out = np.flatnonzero(rest)
-        return Choice(left_out, np.array([0, left_out.size]), only=False)
+    if chosen.only and start.size == 2 and start[1] > LARGEST_SHARE * len(catalog):
+        not_chosen = catalog.present.copy()
+        not_chosen[chosen.items] = False
+        excluded = np.flatnonzero(not_chosen)
+        return Choice(excluded, np.array([0, excluded.size]), only=False)
     return chosen
 
 
 def _sets(name: str, given: Any, users: int, L: int) -> list[NDArray[np.int64]]:
-    """Return one set of indices for all users, or one for each; each ascending, without duplicates."""
+    """Return one set of item numbers for all users, or one for each user. Each is ascending and without duplicates."""
     if isinstance(given, np.ndarray) and given.ndim == 2 and not isinstance(given, np.ma.MaskedArray):
         rows: list[Any] = list(given)
     elif isinstance(given, list | tuple) and given and all(np.ndim(row) == 1 for row in given):
@@ -107,7 +108,10 @@ def _sets(name: str, given: Any, users: int, L: int) -> list[NDArray[np.int64]]:
     else:
         return [_set(name, given, L)]
     if len(rows) != users:
-        raise ValueError(f"{name} must be for all users, or for each of the {users}, got {len(rows)}")
+        raise ValueError(
+            f"{name} must be one set of items for all users, or one row for each of the {users} users, "
+            f"got {len(rows)} rows"
+        )
     return [_set(f"{name}[{user}]", row, L) for user, row in enumerate(rows)]
 
 
@@ -119,14 +123,14 @@ def _set(name: str, given: Any, L: int) -> NDArray[np.int64]:
     masked = isinstance(given, np.ma.MaskedArray)  # NumPy would ignore the mask
     if array.dtype == np.bool_ and not masked:
         if array.shape != (L,):
-            raise ValueError(f"{name}, a mask, must have shape (L,) = ({L},), got {array.shape}")
+            raise ValueError(f"{name}, given as a mask, must have shape (L,) = ({L},), got {array.shape}")
         return np.flatnonzero(array)
     if array.size == 0 and array.ndim == 1 and not masked:
         return np.zeros(0, dtype=np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 1 or masked:
-        raise TypeError(f"{name} must be item indices (n,) or a boolean mask (L,), got {short(given)}")
+        raise TypeError(f"{name} must be item numbers (n,) or a boolean mask (L,), got {short(given)}")
     if array.min() < 0 or array.max() >= L:
         wrong = array[(array < 0) | (array >= L)][0]
-        raise ValueError(f"{name} must hold item indices from 0 to {L - 1}, got {wrong}")
+        raise ValueError(f"{name} must contain item numbers from 0 to {L - 1}, got {wrong}")
     ordered = np.sort(array.astype(np.int64))
     return np.asarray(ordered[np.append(True, np.diff(ordered) != 0)])  # much faster than np.unique

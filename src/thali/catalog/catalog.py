@@ -1,4 +1,4 @@
-"""The catalog: items, topics, and the weights that relate them."""
+"""The catalog: items, topics, and the weights of items on topics."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from thali.tools import checks
 from thali.tools.growing import GrowingArray
 from thali.tools.types import Booleans, Floats, Indices, Integers
 
-# Properties computed on demand from the weights or names, and dropped when these change.
+# Properties that are computed on demand from the weights or names, and discarded when the weights or names change.
 CACHED = ("weights", "csr", "dense", "present", "items_digest")
 
 
 class Derived(Protocol):
-    """An object computed from a catalog, and updated as items are added, changed and removed."""
+    """An object that is computed from a catalog, and updated when items are added, changed or removed."""
 
     def put(self, item: int, topics: Indices, weights: Floats) -> None:
-        """Set the topics, in ascending order, and weights of an item. The index of a new item is L."""
+        """Set the topics (in ascending order) and the weights of an item. The item number of a new item is L."""
         ...
 
     def remove(self, item: int) -> None:
@@ -36,8 +36,8 @@ class Derived(Protocol):
         ...
 
     @property
-    def worn(self) -> bool:
-        """Whether so much has changed that it should be computed again from scratch."""
+    def needs_rebuild(self) -> bool:
+        """Whether the object should be computed again from scratch, because many items have changed."""
         ...
 
 
@@ -46,19 +46,20 @@ _deriving = Lock()
 
 
 class Catalog:
-    """L items with weights w̄(e,j) in [0, 1] on d topics, and the coverage c(S) built from them.
+    """L items with weights w̄(e,j) in [0, 1] on d topics, and the coverage c(S) that is computed from the weights.
 
-    Items can be added, changed and removed in place (:meth:`put`, :meth:`remove`), but not while another thread chooses
-    from the catalog. An item keeps its index forever: L only grows, and ``len(catalog)`` is the number of items not
-    removed.
+    Items are numbered from 0. They can be added, changed and removed in place (:meth:`put`, :meth:`remove`), but not
+    while another thread chooses items from the catalog. An item number is never reused: L includes removed items and
+    never decreases, while ``len(catalog)`` is the number of items that have not been removed.
 
     Parameters
     ----------
-    weights: (L, d), dense or scipy.sparse; d at most 65,535.
-    items, topics: names, each unique; by default the indices themselves.
-    coverage: ``"probabilistic"``, ``"max"``, or an object of your own (:mod:`thali.catalog.coverage`).
+    weights: (L, d), dense or scipy.sparse; d is at most 65,535.
+    items, topics: unique names; by default, the numbers 0, 1, 2, ...
+    coverage: ``"probabilistic"``, ``"max"``, or a custom coverage object (:mod:`thali.catalog.coverage`).
 
-    Cost: O(nnz + L log L) to build. The search index is built with the first list (docs/engine.md).
+    Cost: O(nnz + L log L) to build, where nnz is the number of nonzero weights. The search index is built when the
+    first list is requested (docs/engine.md).
 
     Examples
     --------
@@ -92,7 +93,7 @@ class Catalog:
         self.kind, self.custom = resolve(coverage, self.d)
         self._removed: set[int] = set()
         self._derived: dict[Callable[[Catalog], Any], Any] = {}
-        #: Increases with every change of items or weights.
+        #: Increases whenever items or weights change.
         self.version = 0
         self._arrays = Items(
             begin=GrowingArray(self.L, np.uint32),
@@ -104,15 +105,15 @@ class Catalog:
         self._arrays.end.view[:] = matrix.indptr[1:]
         self._arrays.topics.view[:] = matrix.indices
         self._arrays.weights.view[:] = matrix.data
-        #: The topics and weights of each item, in the form that kernels read.
+        #: The topics and weights of each item, as arrays for the kernels.
         self.sparse = Items(*(array.view for array in self._arrays))
 
     @classmethod
     def estimate(cls, interactions: Interactions, coverage: Any = "probabilistic") -> Catalog:
-        """Return a catalog with weights estimated from interactions, each of which counts as an attraction.
+        """Return a catalog with weights estimated from interactions. Each interaction counts as an attraction.
 
-        w̄(i,j) is the share of the users attracted to topic j who are attracted to item i, the paper's estimate for real
-        data (Section 7.4). See :func:`thali.datasets.estimation.attractiveness`.
+        Among the users attracted to topic j, w̄(i,j) is the share of those who are attracted to item i. This is the
+        paper's estimate for real data (Section 7.4). See :func:`thali.datasets.estimation.attractiveness`.
         """
         weights = attractiveness(interactions)
         return cls(weights, items=interactions.items, topics=interactions.topics, coverage=coverage)
@@ -121,12 +122,12 @@ class Catalog:
         return f"Catalog(L={self.L}, d={self.d}, coverage={self.coverage!r})"
 
     def __len__(self) -> int:
-        """The number of items that were not removed."""
+        """The number of items that have not been removed."""
         return self.L - len(self._removed)
 
     @property
     def items(self) -> Sequence[Hashable]:
-        """The names of all items by index (L,), including removed ones."""
+        """The names of all items by item number (L,), including removed items."""
         return self._items
 
     @cached_property
@@ -157,9 +158,9 @@ class Catalog:
         return array
 
     def derived(self, make: Callable[[Catalog], D]) -> D:
-        """Return make(catalog), computed on the first call and then updated with every change.
+        """Return make(catalog). It is computed on the first call and then updated with every change of the catalog.
 
-        The search engine uses this for its index. After many changes, the next call computes it again.
+        The search engine uses this for its search index. After many changes, the next call computes it from scratch.
         """
         found = self._derived.get(make)
         if found is None:
@@ -171,22 +172,22 @@ class Catalog:
 
     @cached_property
     def present(self) -> Booleans:
-        """Whether each item is in the catalog, not removed (L,), read-only."""
-        there = np.ones(self.L, dtype=np.bool_)
-        there[list(self._removed)] = False
-        there.flags.writeable = False
-        return there
+        """Whether each item is in the catalog, that is, has not been removed (L,), read-only."""
+        present = np.ones(self.L, dtype=np.bool_)
+        present[list(self._removed)] = False
+        present.flags.writeable = False
+        return present
 
     def put(self, name: Hashable, weights: Any) -> int:
-        """Add an item, or change the weights (d,) of the item with this name. Return its index.
+        """Add an item, or change the weights (d,) of the item with this name. Return its item number.
 
-        The next list already uses it, and nothing needs to be learned again. The index of a new item is L, one more
-        than that of any other. A removed item can only come back as a new one. States that count by item, such as those
-        of CascadeKL-UCB, do not fit the larger catalog and are refused.
+        The change takes effect with the next list, and nothing has to be learned again. A new item gets the number L.
+        An item that was removed and is added again counts as a new item. States with counts for each item, such as
+        those of CascadeKL-UCB, do not fit a catalog with more items, so policies reject them.
 
-        Cost: O(s) for s topics, and O(n) to find a changed item among n with the same topics. When their spare capacity
-        is used up, the arrays are copied to larger ones. When changes exceed about half the number of items, the search
-        index is built again.
+        Cost: O(s) for s topics, plus O(n) to find a changed item among n items with the same topics. When the arrays
+        have no spare capacity left, they are copied to larger ones. When the number of changes exceeds about half the
+        number of items, the search index is built again.
         """
         self._items.check(name)
         row = checks.floats("weights of put", weights, (self.d,), "(d,)")
@@ -199,7 +200,10 @@ class Catalog:
             at = int(self.sparse.begin[e])
         else:
             if len(self._arrays.weights.view) + topics.size >= 2**32:
-                raise ValueError("weights of Catalog must have fewer than 2³² entries that are not 0")
+                raise ValueError(
+                    "weights of Catalog must have fewer than 2³² entries, including entries that put has replaced. "
+                    "Create a new catalog to free those"
+                )
             at = len(self._arrays.weights.view)
             self._arrays.topics.extend(topics.size)
             self._arrays.weights.extend(topics.size)
@@ -218,10 +222,10 @@ class Catalog:
         return e
 
     def remove(self, name: Hashable) -> int:
-        """Remove an item, so that it is no longer shown. Return its index, which no other item will get.
+        """Remove an item, so that it is no longer shown. Return its item number, which is never reused.
 
-        What was learned from it is kept, and so are its weights, for feedback that arrives late. Cost: O(n) for n items
-        with the same topics.
+        What was learned from the item is kept. Its weights are kept too, for feedback that arrives late. Cost: O(n) for
+        n items with the same topics.
         """
         e = self.item(name)
         for derived in self._derived.values():
@@ -235,10 +239,10 @@ class Catalog:
         self.version += 1
         for name in CACHED:
             self.__dict__.pop(name, None)
-        self._derived = {make: derived for make, derived in self._derived.items() if not derived.worn}
+        self._derived = {make: derived for make, derived in self._derived.items() if not derived.needs_rebuild}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without those that can be computed again."""
+        """Return the attributes, except those that can be computed again."""
         left_out = (*CACHED, "_derived", "sparse")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
@@ -248,30 +252,33 @@ class Catalog:
         self.sparse = Items(*(array.view for array in self._arrays))
 
     def item(self, name: Hashable) -> int:
-        """Return the index of the item with this name; raise ValueError if there is none."""
+        """Return the number of the item with this name. Raise ValueError if there is no such item."""
         return _find("item", name, self._items)
 
     def find(self, name: Hashable) -> int | None:
-        """Return the index of the item with this name, or None if there is none."""
+        """Return the number of the item with this name, or None if there is no such item."""
         return self._items.find(name)
 
     def topic_index(self, name: Hashable) -> int:
-        """Return the index of the topic with this name; raise ValueError if there is none."""
+        """Return the number of the topic with this name. Raise ValueError if there is no such topic."""
         assert isinstance(self.topics, Names)
         return _find("topic", name, self.topics)
 
     @cached_property
     def items_digest(self) -> str:
-        """A short digest of the names of the items, which ties a state to its catalog."""
+        """A short digest of the item names, by which a policy checks that a state belongs to its catalog."""
         return _digest(self.items)
 
     @cached_property
     def topics_digest(self) -> str:
-        """A short digest of the names of the topics, which ties a state to its catalog."""
+        """A short digest of the topic names, by which a policy checks that a state belongs to its catalog."""
         return _digest(self.topics)
 
     def gains(self, lists: Any) -> Floats:
-        """Return Δ(a_k | a_1..a_{k-1}) of every position (users, K, d) (Section 2.2). Cost: O(K·d) for each user."""
+        """Return the gain Δ(a_k | a_1..a_{k-1}) of the item at every position (users, K, d) (Section 2.2).
+
+        Cost: O(K·d) for each user.
+        """
         lists = checks.item_lists("lists", lists, None, self.L)
         users, K = lists.shape
         out = np.zeros((users, K, self.d))
@@ -286,34 +293,38 @@ class Catalog:
         return out
 
     def item_gains(self, lists: Any) -> Floats:
-        """Return Δ(a_k | ∅) of every position (users, K, d): what each item adds to an empty list."""
+        """Return Δ(a_k | ∅) for every position (users, K, d): what each item would add to an empty list."""
         lists = checks.item_lists("lists", lists, None, self.L)
         return self.gains(lists.reshape(-1, 1)).reshape(*lists.shape, self.d)
 
     def all_gains(self, chosen: Integers) -> Floats:
-        """Return Δ(e | chosen) of all items (L, d), for a coverage object of your own."""
+        """Return Δ(e | chosen) for all items (L, d). Only for a custom coverage object."""
         assert self.custom is not None, "compiled coverages are searched by kernels"
         return custom_gains(self.custom, chosen, self.dense[chosen], self.dense)
 
     def check_same(self, other: Catalog, whose: str) -> None:
-        """Raise ValueError unless other has the same items and topics. Weights may differ (train and test halves)."""
+        """Raise ValueError unless the other catalog has the same items and topics as this one, which is the learner's.
+
+        The weights may differ, because they may be estimated from different halves of the data.
+        """
         for what, mine, theirs in (("items", self.items, other.items), ("topics", self.topics, other.topics)):
             if len(mine) != len(theirs):
                 raise ValueError(
-                    f"catalog of {whose} must have the same {what} as the learner's: {len(mine)} against {len(theirs)}"
+                    f"catalog of {whose} must have the same {what} as the learner's catalog, which has {len(mine)}, "
+                    f"got {len(theirs)}"
                 )
             if mine is theirs or mine == theirs:
                 continue
             at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b), None)
             if at is not None:
                 raise ValueError(
-                    f"catalog of {whose} must have the same {what} as the learner's, "
-                    f"but number {at} is {theirs[at]!r} there and {mine[at]!r} here"
+                    f"catalog of {whose} must have the same {what} as the learner's catalog, "
+                    f"where number {at} is {mine[at]!r}, got {theirs[at]!r}"
                 )
 
 
 def _sparse(weights: Any) -> sp.csr_array:
-    """Return the weights as a canonical float64 CSR copy without stored zeros, checked."""
+    """Check the weights. Return a copy in canonical CSR format, as float64 and without stored zeros."""
     if sp.issparse(weights):
         if weights.ndim != 2:
             raise ValueError(f"weights of Catalog must be 2-D (L, d), got shape {weights.shape}")
@@ -336,7 +347,7 @@ def _sparse(weights: Any) -> sp.csr_array:
         raise ValueError("weights of Catalog must be finite, got NaN or infinity")
     checks.within("weights of Catalog", matrix.data, 0.0, 1.0)
     if matrix.nnz >= 2**32:
-        raise ValueError(f"weights of Catalog must have fewer than 2³² entries that are not 0, got {matrix.nnz}")
+        raise ValueError(f"weights of Catalog must have fewer than 2³² nonzero entries, got {matrix.nnz}")
     matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix
@@ -347,7 +358,7 @@ def _digest(names: Sequence[Hashable]) -> str:
 
 
 def _find(what: str, name: Hashable, names: Names) -> int:
-    found = names.find(name)
-    if found is None:
-        raise ValueError(f"{what} must be a name in the catalog, got {name!r}")
-    return found
+    number = names.find(name)
+    if number is None:
+        raise ValueError(f"{what} must be in the catalog, got {name!r}")
+    return number

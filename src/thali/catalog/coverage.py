@@ -1,9 +1,9 @@
 """Topic coverage c(S) and the gain Δ(e|S) = c(S ∪ {e}) - c(S) of an item (Section 2.2): formulas and kernels.
 
-``"probabilistic"`` is c_j(S) = 1 - Π_{e∈S} (1 - w̄(e,j)), the paper's choice (Section 7.2, "Baselines and Topic
-Coverage"). ``"max"`` is c_j(S) = max_{e∈S} w̄(e,j), its example in Section 3. Both are compiled: kernels keep one float
-for each topic, its *state*, from which the gain follows. Any other coverage is an object with the method of
-:class:`Coverage`.
+``"probabilistic"`` is c_j(S) = 1 - Π_{e∈S} (1 - w̄(e,j)), the coverage in the paper's experiments (Section 7.2,
+"Baselines and Topic Coverage"). ``"max"`` is c_j(S) = max_{e∈S} w̄(e,j), the paper's example in Section 3. Both are
+compiled. Their kernels store one float for each topic, the *state* of the topic, and compute the gain from it. Any
+other coverage is a custom object with the method of :class:`Coverage`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from thali.catalog.items import Items
 from thali.tools.jit import inlined, kernel
 from thali.tools.types import Floats, Integers
 
-# The kinds that kernels support. FIXED stands for features that coverage does not change: Δ(e|∅) = w̄(e,·) everywhere.
+# The kinds that kernels support. FIXED means that features do not depend on the list: they are always Δ(e|∅) = w̄(e,·).
 PROBABILISTIC, MAX, FIXED = 0, 1, 2
 KINDS = {"probabilistic": PROBABILISTIC, "max": MAX}
 ROUNDING = 1e-9
@@ -40,7 +40,7 @@ def gain(kind: int, weight: float, state: float) -> float:
 
 @inlined
 def cover(kind: int, weight: float, state: float) -> float:
-    """Return the state of a topic once an item of weight w̄(e,j) is added: 1 - c_j(S ∪ {e}), or c_j(S ∪ {e}) for max."""
+    """Return the state of a topic after adding an item of weight w̄(e,j): 1 - c_j(S ∪ {e}), or c_j(S ∪ {e}) for max."""
     if kind == PROBABILISTIC:
         return state * (1.0 - weight)
     if kind == MAX:
@@ -50,7 +50,10 @@ def cover(kind: int, weight: float, state: float) -> float:
 
 @kernel
 def list_gains(kind: int, items: Items, lists: Integers, out: Floats) -> None:
-    """Write Δ(a_k | a_1..a_{k-1}) of every position to out (users, K, d). Cost: O(K·s) a user, plus clearing out."""
+    """Write Δ(a_k | a_1..a_{k-1}) for every position to out (users, K, d).
+
+    Cost: O(K·s) per user, plus the time to set out to 0.
+    """
     users, K = lists.shape
     d = out.shape[2]
     state = np.empty(d)
@@ -67,14 +70,17 @@ def list_gains(kind: int, items: Items, lists: Integers, out: Floats) -> None:
 
 @runtime_checkable
 class Coverage(Protocol):
-    """A coverage of your own: any set function that is monotone and submodular in each topic.
+    """A custom coverage: any set function that is monotone and submodular in each topic.
 
-    It may also have a method ``gains(items, weights, catalog_weights)`` that returns Δ(e|S) for all items as (L, d):
-    the same values as from ``coverage``, but in one call instead of L.
+    The object may also have a method ``gains(items, weights, catalog_weights)`` that returns Δ(e|S) for all items as an
+    array (L, d). It must return the same values as L calls of ``coverage`` would give.
     """
 
     def coverage(self, items: Integers, weights: Floats) -> Floats:
-        """Return c(S) as (d,), in [0, 1], 0 for the empty set. items (n,) are S; weights (n, d) their rows of w̄."""
+        """Return c(S) as an array (d,) with values in [0, 1]; 0 for the empty set.
+
+        items (n,): the item numbers of S. weights (n, d): the rows of w̄ for these items.
+        """
         ...
 
 
@@ -94,7 +100,7 @@ def resolve(coverage: Any, d: int) -> tuple[int, Coverage | None]:
 
 
 def custom_coverage(coverage: Coverage, items: Integers, weights: Floats) -> Floats:
-    """Return c(S) as computed by a coverage object, checked."""
+    """Compute c(S) with a custom coverage object, check it, and return it."""
     value = np.array(coverage.coverage(items, weights), dtype=np.float64)
     if value.shape != (weights.shape[1],):
         raise ValueError(f"{_name(coverage)} must return shape (d,) = ({weights.shape[1]},), got {value.shape}")
@@ -104,13 +110,13 @@ def custom_coverage(coverage: Coverage, items: Integers, weights: Floats) -> Flo
 
 
 def custom_gain(coverage: Coverage, items: Integers, weights: Floats, before: Floats) -> tuple[Floats, Floats]:
-    """Return Δ of the last item given the others, whose coverage is ``before``; and the coverage of all."""
+    """Return the gain Δ of the last item and the coverage of all items. before: the coverage without the last item."""
     after = custom_coverage(coverage, items, weights)
     return _monotone(coverage, after - before), after
 
 
 def custom_gains(coverage: Coverage, items: Integers, weights: Floats, catalog_weights: Floats) -> Floats:
-    """Return Δ(e|S) of all items (L, d), for S = items with these weights. Cost: L calls, or one of ``gains``."""
+    """Return Δ(e|S) for all items (L, d), where S = items. Cost: L calls of ``coverage``, or one of ``gains``."""
     if hasattr(coverage, "gains"):
         gains = np.asarray(coverage.gains(items, weights, catalog_weights), dtype=np.float64)
         if gains.shape != catalog_weights.shape:
@@ -125,7 +131,7 @@ def custom_gains(coverage: Coverage, items: Integers, weights: Floats, catalog_w
 
 
 def _monotone(coverage: Coverage, gains: Floats) -> Floats:
-    """Return gains, with rounding below 0 removed; raise ValueError if the coverage is not monotone."""
+    """Return the gains, with rounding errors below 0 set to 0. Raise ValueError if the coverage is not monotone."""
     if not (gains >= -ROUNDING).all():
         raise ValueError(f"{_name(coverage)} must be monotone (no gain below 0), got a gain of {np.nanmin(gains)}")
     return np.maximum(gains, 0.0)

@@ -26,28 +26,30 @@ from thali.tools.types import Integers
 if TYPE_CHECKING:
     import polars as pl
 
-# The key in the file's metadata that holds the order of topics and the coverage, as JSON.
+# The key in the file's metadata under which the order of the topics and the coverage are stored, as JSON.
 KEY = "thali"
 FORMAT = "thali-catalog-1"
 COLUMNS = ("item", "topics", "weights")
 
 
 def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
-    """Write a catalog to one Parquet file, atomically. Removed items are left out, so later items get lower indices.
+    """Write a catalog to one Parquet file, atomically. Removed items are not written, so later items get lower numbers.
 
-    The file has one row for each item, in the order of their indices: ``item`` (text), ``topics`` (a list of text) and
-    ``weights`` (a list of numbers). Its metadata hold all topics, in order, and the coverage. Names become text (5
-    becomes "5"). Two names that become the same text are an error, and so is a coverage object of your own.
+    The file has one row for each item, in the order of the item numbers, with the columns ``item`` (text), ``topics``
+    (a list of text) and ``weights`` (a list of numbers). The metadata of the file contain all topics, in order, and the
+    coverage. Names are converted to text, so that 5 becomes "5". It is an error if two names become the same text, or
+    if the catalog has a custom coverage object.
 
     Cost: O(nnz + L), about 2 s for a million items with 3 topics each.
     """
     checks.instance("catalog of save_catalog", catalog, Catalog)
     if catalog.custom is not None:
         raise ValueError(
-            f"coverage of a catalog to save must be {' or '.join(map(repr, KINDS))}, got {catalog.coverage!r}"
+            f"coverage of a catalog to save must be {' or '.join(map(repr, KINDS))}, because a custom coverage object "
+            f"cannot be saved, got {catalog.coverage!r}"
         )
     if not len(catalog):
-        raise ValueError("catalog of save_catalog must have at least one item that was not removed, got none")
+        raise ValueError("catalog of save_catalog must have at least one item that has not been removed, got none")
     pl = polars()
     items = _texts("items", compress(catalog.items, catalog.present))
     topics = _texts("topics", catalog.topics)
@@ -75,13 +77,13 @@ def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
 
 
 def load_catalog(path: str | os.PathLike[str]) -> Catalog:
-    """Load a catalog from a file written by :func:`save_catalog`, weights equal to the last bit, or by another tool.
+    """Load a catalog from a file written by :func:`save_catalog` or by another tool. Weights are restored exactly.
 
-    The file needs the columns ``item``, ``topics`` and ``weights`` (see :func:`save_catalog`). Without our metadata,
-    topics are sorted by name and the coverage is probabilistic. Names of items and topics are text of 1 to 256
-    characters; item numbers become text. It is an error if a row has missing values, lists of different lengths, a
-    duplicate topic, a weight outside [0, 1], or an item that an earlier row has. The message names the file and the
-    row, counted from 1.
+    The file needs the columns ``item``, ``topics`` and ``weights`` (see :func:`save_catalog`). If it does not have the
+    metadata that :func:`save_catalog` writes, topics are sorted by name and the coverage is probabilistic. Names of
+    items and topics are text of 1 to 256 characters; items that are whole numbers are converted to text. It is an error
+    if a row has missing values, lists of different lengths, a duplicate topic, a weight outside [0, 1], or the same
+    item as an earlier row. The message names the file and the row, counted from 1.
 
     Cost: O(nnz log nnz + L), about 2 s for a million items with 3 topics each.
     """
@@ -105,24 +107,26 @@ def load_catalog(path: str | os.PathLike[str]) -> Catalog:
 
 
 def catalog_digest(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a catalog file, as 64 hexadecimal digits, which identifies the catalog."""
+    """Return the SHA-256 digest of a catalog file as 64 hexadecimal digits. It identifies the catalog."""
     with open(path, "rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
 def _texts(what: str, names: Iterable[Hashable]) -> list[str]:
-    """Return names as text; raise ValueError if two become the same."""
+    """Return names as text. Raise ValueError if two names become the same text."""
     texts: dict[str, Hashable] = {}
     for name in names:
         text = checks.text_name(f"{what} to save", str(name) if isinstance(name, Real) else name)
         if text in texts:
-            raise ValueError(f"{what} to save must differ as text, got {texts[text]!r} and {name!r}")
+            raise ValueError(
+                f"{what} to save must stay distinct when converted to text, got {texts[text]!r} and {name!r}"
+            )
         texts[text] = name
     return list(texts)
 
 
 def _typed(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns as text, lists of text and lists of float64; raise ValueError for other types."""
+    """Return the columns as text, lists of text and lists of float64. Raise ValueError if a column has another type."""
     pl = polars()
     text = (pl.String, pl.Categorical, pl.Enum)
     item = frame["item"].dtype
@@ -131,7 +135,7 @@ def _typed(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
     for name, what in (("topics", "text"), ("weights", "numbers")):
         kind = frame[name].dtype
         inner = getattr(kind, "inner", None) if kind in (pl.List, pl.Array) else None
-        # If all lists are empty, a writer may not know their type.
+        # If all lists are empty, the tool that wrote the file may not have stored their type.
         if inner is None or not (
             inner == pl.Null or (inner in text if name == "topics" else inner.is_integer() or inner.is_float())
         ):
@@ -152,7 +156,7 @@ def _check_names(path: Path, items: list[Any]) -> None:
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}, row {row}: {error}") from None
         if len(seen) < row:
-            raise ValueError(f"{path}, row {row}: item {name!r} is here already")
+            raise ValueError(f"{path}, row {row}: item {name!r} appears twice")
 
 
 def _sizes(path: Path, frame: pl.DataFrame) -> Integers:
@@ -170,7 +174,7 @@ def _sizes(path: Path, frame: pl.DataFrame) -> Integers:
 
 
 def _weights(path: Path, column: pl.Series, rows: Integers) -> Any:
-    """Return the weights of all rows, checked to be from 0 to 1."""
+    """Check that all weights are from 0 to 1, and return them."""
     weights = column.to_numpy()  # a null becomes NaN
     bad = np.flatnonzero(~((weights >= 0.0) & (weights <= 1.0)))
     if bad.size:
@@ -180,7 +184,7 @@ def _weights(path: Path, column: pl.Series, rows: Integers) -> Any:
 
 
 def _topics(path: Path, column: pl.Series, rows: Integers) -> tuple[list[str], str, Integers]:
-    """Return the names of all topics, the coverage, and the topic of each entry."""
+    """Return the names of all topics, the coverage, and the topic number of each entry."""
     if column.null_count():
         row = int(rows[column.is_null().arg_true()[0]])
         raise ValueError(f"{path}, row {row + 1}: a topic must not be empty, got None")
@@ -192,7 +196,7 @@ def _topics(path: Path, column: pl.Series, rows: Integers) -> tuple[list[str], s
         try:
             checks.text_name("a topic", name)
             if name not in at:
-                raise ValueError(f"topic {name!r} is not among the topics of the file's metadata")
+                raise ValueError(f"topic {name!r} is not in the list of topics in the file's metadata")
         except ValueError as error:
             raise ValueError(f"{path}, row {rows[np.argmax(codes == code)] + 1}: {error}") from None
     if not topics:
@@ -203,25 +207,25 @@ def _topics(path: Path, column: pl.Series, rows: Integers) -> tuple[list[str], s
     again = order[1:][np.diff(keys[order]) == 0]
     if again.size:
         entry = again.min()
-        raise ValueError(f"{path}, row {rows[entry] + 1}: topic {topics[place[entry]]!r} is here twice")
+        raise ValueError(f"{path}, row {rows[entry] + 1}: topic {topics[place[entry]]!r} appears twice")
     return topics, coverage, place
 
 
 def _about(path: Path) -> tuple[list[str], str] | None:
-    """Return the topics in order and the coverage, from the file's metadata; None if another tool wrote the file."""
+    """Return the topics in order and the coverage from the file's metadata, or None if another tool wrote the file."""
     try:
         found = polars().read_parquet_metadata(path).get(KEY)
     except unreadable() as error:
-        raise ValueError(f"{path} is not a whole Parquet file: {error}") from error
+        raise ValueError(f"{path} is not a complete Parquet file: {error}") from error
     if found is None:
         return None
     try:
         about = json.loads(found)
         if not isinstance(about, dict) or about.get("format") != FORMAT:
-            raise ValueError(f"this version reads the format {FORMAT!r}, got {found[:80]!r}")
+            raise ValueError(f"format must be {FORMAT!r}, got {found[:80]!r}")
         topics = [checks.text_name("a topic", name) for name in checks.sequence("topics", about.get("topics"))]
         if len(set(topics)) < len(topics):
             raise ValueError(f"topics must be unique, got {topics}")
         return topics, checks.one_of("coverage", about.get("coverage"), list(KINDS))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: its metadata {KEY!r} must be as save_catalog writes it: {error}") from error
+        raise ValueError(f"{path}: the metadata {KEY!r} must be as written by save_catalog: {error}") from error

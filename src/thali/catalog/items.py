@@ -1,4 +1,4 @@
-"""The weights of all items as flat arrays, the form that kernels read."""
+"""The weights of all items as flat arrays, which is how kernels read them."""
 
 from typing import Any, NamedTuple
 
@@ -8,9 +8,10 @@ from thali.tools.jit import inlined
 
 
 class Items(NamedTuple):
-    """Item e has the topics topics[begin[e]:end[e]], ascending, with weights w̄(e,j) weights[begin[e]:end[e]].
+    """The topics and weights of all items.
 
-    begin, end and topics are unsigned 32-bit integers, weights are floats.
+    The topics of item e are topics[begin[e]:end[e]], in ascending order. Its weights w̄(e,j) on these topics are
+    weights[begin[e]:end[e]]. begin, end and topics are unsigned 32-bit integers; weights are floats.
     """
 
     begin: Any

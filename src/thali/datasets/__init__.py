@@ -1,8 +1,10 @@
-"""Load publishers' files and your own tables as :class:`Interactions`, and a sample catalog as :class:`Weights`.
+"""Load published data sets and your own tables as :class:`Interactions`, and a sample catalog as :class:`Weights`.
 
-Films: ``movielens_100k`` to ``movielens_32m``, and ``movielens`` for any folder. Music: ``taste_profile`` (songs) and
-``hetrec_lastfm`` (artists). Restaurants: ``yelp``, ``yelp_core40`` and ``yelp_hin``. Your own: ``tables``.
-No data at all: ``dishes``.
+- Films: ``movielens_100k`` to ``movielens_32m``, and ``movielens`` for any folder of MovieLens files.
+- Music: ``taste_profile`` (songs) and ``hetrec_lastfm`` (artists).
+- Restaurants: ``yelp``, ``yelp_core40`` and ``yelp_hin``.
+- Your own tables: ``tables``.
+- A sample catalog, which needs no data: ``dishes``.
 """
 
 from thali.datasets.dishes import dishes

@@ -1,4 +1,4 @@
-"""The sample catalog that comes with thali: dishes of the world, to try thali without your own data."""
+"""The sample catalog included in thali: dishes from around the world, to try thali without your own data."""
 
 from pathlib import Path
 
@@ -6,12 +6,13 @@ from thali.datasets.weights import Weights, weights
 
 
 def dishes() -> Weights:
-    """200 dishes, each with 1 to 4 of 16 topics such as bread, soup and spicy, for ``thali.Catalog(*dishes())``.
+    """Load 200 dishes, each with 1 to 4 of 16 topics such as bread, soup and spicy, for ``thali.Catalog(*dishes())``.
 
-    The dishes are real. Their weights w̄ are our judgement, in steps of 0.05, of how strongly the dish attracts someone
-    who loves the topic: 0.6 and more for what it is known for, less for its other topics. The list was compiled for
-    thali, has the same licence, and is in dishes.csv beside this file.
-    Cost: each call reads the file, in a few milliseconds; the first call also imports polars.
+    The dishes are real. Each weight w̄ is our judgment, in steps of 0.05, of how strongly the dish attracts someone who
+    loves the topic. It is 0.6 or more for the topics that the dish is known for, and less for its other topics. The
+    list was compiled for thali and has the same license. It is in the file dishes.csv next to this module.
+
+    Cost: each call reads the file, which takes a few milliseconds. The first call also imports polars.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Estimate the paper's click model from data: w̄(i,j) and θ*, as in Real-World Datasets; and rough browsing habits."""
+"""Estimate the paper's click model from data: w̄(i,j) and θ* as in Section 7.4, and rough browsing habits."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from thali.tools.types import Floats, Integers
 
 
 def attractiveness(interactions: Interactions) -> sp.csr_array:
-    """w̄(i,j) (items, topics): the number of users attracted to item i, over those attracted to topic j (Section 7.4).
+    """Estimate w̄ (items, topics) as in Section 7.4 of the paper.
 
-    Every interaction counts as an attraction, F(u, i) = 1: call ``attracted`` first. A topic that attracts nobody has
-    w̄ = 0. Cost: O(interactions · topics of an item).
+    If item i has topic j, w̄(i,j) is the number of users attracted to item i, divided by the number of users attracted
+    to topic j. Every interaction counts as an attraction, F(u, i) = 1, so call ``attracted`` first. A topic that
+    attracts nobody has w̄ = 0. Cost: O(interactions · topics per item).
     """
     checks.instance("interactions", interactions, Interactions)
     per_item = np.bincount(interactions.item, minlength=len(interactions.items))
@@ -29,10 +30,11 @@ def attractiveness(interactions: Interactions) -> sp.csr_array:
 
 
 def preferences(interactions: Interactions) -> Floats:
-    """θ* (users, d): the user's attractive items in topic j, over the sum of this count over topics (Section 7.4).
+    """Estimate the preferences θ* (users, d) of each user, as in Section 7.4 of the paper.
 
-    Every interaction counts as an attraction: call ``attracted`` first. A user with no attraction in these topics has
-    no θ*: the row is 0, and experiments do not draw that user. Cost: O(interactions · topics of an item).
+    θ*_j is the number of items with topic j that attract the user, divided by the sum of these numbers over all topics.
+    Every interaction counts as an attraction, so call ``attracted`` first. A user who is attracted to no item with
+    these topics has no θ*. Their row is 0, and experiments leave them out. Cost: O(interactions · topics per item).
     """
     checks.instance("interactions", interactions, Interactions)
     counts = _counts(interactions)
@@ -42,49 +44,52 @@ def preferences(interactions: Interactions) -> Floats:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Settings of click models derived from a data set by :func:`behaviour`."""
+    """Settings for click models, derived from a data set by :func:`behaviour`."""
 
     satisfaction: float
-    """Of :class:`thali.DynamicBayesian`."""
+    """For :class:`thali.DynamicBayesian`."""
     perseverance: float
-    """Of :class:`thali.DynamicBayesian`."""
+    """For :class:`thali.DynamicBayesian`."""
     going_on: float
-    """Of :class:`thali.DependentClick`."""
+    """For :class:`thali.DependentClick`."""
     examined: Floats
-    """(K,), of :class:`thali.PositionBased`."""
+    """(K,), for :class:`thali.PositionBased`."""
     extra: float
-    """Of :class:`thali.NoisyCascade`."""
+    """For :class:`thali.NoisyCascade`."""
     skip: float
-    """Of :class:`thali.NoisyCascade`."""
+    """For :class:`thali.NoisyCascade`."""
     intercept: float
-    """Of the fitted line that gives extra and skip, before clipping."""
+    """The intercept of the fitted line from which extra and skip are computed, before clipping."""
     slope: float
-    """Of the same line."""
+    """The slope of the same line."""
 
 
 def behaviour(interactions: Interactions, *, at_least: float, K: int) -> Behaviour:
-    """Settings for click models, from all interactions and their values: call it before ``attracted``.
+    """Derive settings for click models from all interactions and their values. Call this before ``attracted``.
 
-    These are stand-ins. Such data say nothing about lists, positions or clicks, so none of these is an estimate of how
-    anyone browses. They only create people who deviate from the paper's model about as much as the data suggest.
+    These settings are only substitutes. The data do not contain lists, positions or clicks, so the settings are not an
+    estimate of how anyone browses. They only define simulated users who deviate from the paper's model about as much as
+    the data suggest. The settings are:
 
-    satisfaction: the share of interactions with a value of at least at_least. Any interaction counts as a click, and
-        these as satisfying ones.
+    satisfaction: the share of interactions with a value of at least at_least. Every interaction counts as a click, and
+        these interactions count as clicks that satisfied the user.
     going_on: 1 - satisfaction.
-    examined: for each position k = 0..K-1, the share of users (with any interaction) who have more than k/K of the
-        interactions of the most active user.
-    perseverance: by ``examined``, those who reach a next position over those who reach the one before; 1 for K = 1.
+    examined: for each position k = 0..K-1, the share of users who have more than k/K times as many interactions as the
+        most active user. Users without interactions are not counted.
+    perseverance: the sum of ``examined`` over all positions except the first, divided by its sum over all positions
+        except the last; 1 for K = 1. So it is the share of users who continue to the next position.
     extra, skip: from the least-squares line F(u,i) ≈ extra + (1-skip-extra)·⟨w̄_i, θ_u⟩ over all pairs of users and
-        items, with F, w̄ and θ from the interactions with a value of at least at_least. The line's values at 0 and 1,
-        which are extra and 1-skip, are clipped to [0, 1]; a falling line is replaced by the mean of F. ``intercept``
-        and ``slope`` are those of the unclipped line.
+        items, with F, w̄ and θ computed from the interactions with a value of at least at_least. The values of the line
+        at 0 and 1, which are extra and 1-skip, are clipped to [0, 1]. A line with a negative slope is replaced by the
+        mean of F. ``intercept`` and ``slope`` are those of the original line.
 
     Parameters
     ----------
+    interactions: all interactions, with their values.
     at_least: as in ``attracted``.
     K: the number of positions, at most the number of items.
 
-    Cost: O(interactions · topics of an item + (users + items)·d²); no array of all pairs.
+    Cost: O(interactions · topics per item + (users + items)·d²). No array of all pairs is built.
 
     Examples
     --------
@@ -101,7 +106,7 @@ def behaviour(interactions: Interactions, *, at_least: float, K: int) -> Behavio
     checks.instance("interactions", interactions, Interactions)
     K = checks.list_length("behaviour", K, len(interactions.items))
     if not len(interactions):
-        raise ValueError("interactions must have at least one value, got none")
+        raise ValueError("interactions must contain at least one interaction, got none")
     loved = interactions.attracted(at_least)
     satisfaction = len(loved) / len(interactions)
     active = np.bincount(interactions.user)
@@ -116,10 +121,11 @@ def behaviour(interactions: Interactions, *, at_least: float, K: int) -> Behavio
 
 
 def _line(loved: Interactions) -> tuple[float, float]:
-    """Intercept and slope of the regression of F on a(u,i) = ⟨w̄_i, θ_u⟩ over all pairs, from sums of d² numbers.
+    """Return the intercept and slope of the regression of F on a(u,i) = ⟨w̄_i, θ_u⟩ over all pairs.
 
-    Σ a = ⟨Σ w̄_i, Σ θ_u⟩, Σ a² = ⟨Σ w̄_i w̄_iᵀ, Σ θ_u θ_uᵀ⟩, Σ F·a = Σ_u ⟨Σ_i F(u,i)·w̄_i, θ_u⟩. The slope is 0 if a is
-    the same for all pairs.
+    They are computed from Σ a = ⟨Σ w̄_i, Σ θ_u⟩, Σ a² = ⟨Σ w̄_i w̄_iᵀ, Σ θ_u θ_uᵀ⟩ and
+    Σ F·a = Σ_u ⟨Σ_i F(u,i)·w̄_i, θ_u⟩, so no array of all pairs is needed. If a is the same for all pairs, the slope
+    is 0.
     """
     weights, theta = attractiveness(loved), preferences(loved)
     pairs = len(loved.users) * len(loved.items)
@@ -132,5 +138,5 @@ def _line(loved: Interactions) -> tuple[float, float]:
 
 
 def _counts(interactions: Interactions) -> Integers:
-    """Σ_i F(u, i) G(i, j) (users, d)."""
+    """Return Σ_i F(u, i)·G(i, j) (users, d): how many items with each topic attract each user."""
     return np.asarray((interactions.matrix() @ interactions.membership.astype(np.int64)).toarray())

@@ -1,4 +1,4 @@
-"""Publishers' archives: name, address, SHA-256, and the folder that holds their files."""
+"""The archives of published data sets: their names, addresses and SHA-256 digests, and where their files are stored."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ TIMEOUT = 30.0
 
 @dataclass(frozen=True)
 class Archive:
-    """A data set by the name of its folder, and how to get it.
+    """A data set and how to get it.
 
-    files: a description of what the folder must hold. page: the publisher's page about the data and its licence.
-    address, sha256: the zip file, which is fetched only if both are known. inside: the folder in the zip that holds
-    the files, "" if they are at the top level.
+    name: the name of its folder. files: a description of the files that the folder must contain. page: the publisher's
+    page about the data and its license. address, sha256: the address and digest of the zip file, which is downloaded
+    only if both are known. inside: the folder in the zip that contains the files; "" if they are at the top level.
     """
 
     name: str
@@ -40,7 +40,7 @@ def _movielens(name: str, files: str, sha256: str, zipped: str | None = None) ->
 
 _DAT, _CSV, _TABLES = "ratings.dat and movies.dat", "ratings.csv and movies.csv", "interactions.csv and items.csv"
 
-#: By name. Each SHA-256 is the same in at least two independent public repositories.
+#: All archives by name. Each SHA-256 was found in at least two independent public repositories.
 ARCHIVES: Mapping[str, Archive] = {
     archive.name: archive
     for archive in (
@@ -81,10 +81,11 @@ ARCHIVES: Mapping[str, Archive] = {
 
 
 def folder(name: str, root: str | Path | None = None, *, archives: Mapping[str, Archive] = ARCHIVES) -> Path:
-    """The folder that holds the data set of this name.
+    """Return the folder of the data set with this name.
 
-    With root: ``root/name``, or root itself if that is its name; nothing is fetched. Without: ``$THALI_DATA/name`` if
-    it exists, else the one in the cache folder, fetched first if necessary and possible.
+    If root is given, it is ``root/name``, or root itself if that is called ``name``. Nothing is downloaded. Without
+    root, it is ``$THALI_DATA/name`` if that exists, and otherwise the folder in the cache, to which the data set is
+    downloaded if necessary and possible.
     """
     archive = archives[name]
     existing = found(name, root)
@@ -92,13 +93,14 @@ def folder(name: str, root: str | Path | None = None, *, archives: Mapping[str, 
         return existing
     if root is not None:
         raise FileNotFoundError(
-            f"{Path(root) / name} is not there: it must hold {archive.files}, from {archive.address or archive.page}"
+            f"{Path(root) / name} does not exist: it must contain {archive.files}, which you can get from "
+            f"{archive.address or archive.page}"
         )
     return fetch(archive, cache())
 
 
 def found(name: str, root: str | Path | None = None) -> Path | None:
-    """The same folder if it exists already, without fetching; else None."""
+    """Return the same folder as :func:`folder` if it already exists, else None. Nothing is downloaded."""
     if root is not None:
         base = Path(root)
         if (base / name).is_dir():
@@ -110,7 +112,10 @@ def found(name: str, root: str | Path | None = None) -> Path | None:
 
 
 def cache() -> Path:
-    """The folder for fetched files: ``$THALI_CACHE``, else ``$XDG_CACHE_HOME/thali``, else ``~/.cache/thali``."""
+    """Return the cache folder, which contains downloaded files.
+
+    It is ``$THALI_CACHE`` if that is set, else ``$XDG_CACHE_HOME/thali`` if that is set, else ``~/.cache/thali``.
+    """
     own, common = os.environ.get("THALI_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
     if own:
         return Path(own)
@@ -118,18 +123,19 @@ def cache() -> Path:
 
 
 def fetch(archive: Archive, into: Path) -> Path:
-    """Download the archive, check it, unpack it, and move it to ``into/name`` in one step.
+    """Download the archive, check it, unpack it, and move the files to ``into/name``. Return that folder.
 
-    If interrupted, it leaves either the complete folder or nothing. If two processes fetch at once, the slower one uses
-    the folder of the faster one. A network failure raises OSError, a wrong SHA-256 ValueError; both messages say what
-    to do by hand. Cost: disk space for the zip and the files together while it runs.
+    The folder is moved in one step, so an interrupted download leaves nothing behind. If two processes download the
+    same archive, the slower one uses the folder of the faster one. A network failure raises OSError, and a wrong
+    SHA-256 raises ValueError; both messages explain how to install the files by hand. Cost: while it runs, it needs
+    disk space for the zip and the files together.
     """
     final = into / archive.name
-    by_hand = f"put {archive.files} into {final}, or into {archive.name} in the folder that $THALI_DATA names"
+    by_hand = f"put {archive.files} into {final}, or into a folder {archive.name} inside the folder $THALI_DATA"
     if archive.address is None or archive.sha256 is None:
         where = archive.page if archive.address is None else f"{archive.address} ({archive.page})"
         raise FileNotFoundError(
-            f"{archive.name} is not here and cannot be fetched by thali: get it from {where} and {by_hand}"
+            f"{archive.name} was not found, and thali cannot download it: get it from {where} and {by_hand}"
         )
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{archive.name}-", dir=into) as scratch:
@@ -141,13 +147,13 @@ def fetch(archive: Archive, into: Path) -> Path:
                 file.write(chunk)
         if digest.hexdigest() != archive.sha256:
             raise ValueError(
-                f"{archive.address} must have SHA-256 {archive.sha256}, got {digest.hexdigest()}: nothing was kept. "
-                f"Try again, or get it from {archive.page} and {by_hand}"
+                f"{archive.address} must have SHA-256 {archive.sha256}, got {digest.hexdigest()}, so the download was "
+                f"discarded. Try again, or get it from {archive.page} and {by_hand}"
             )
         files.mkdir()
         _unzip(zipped, files, archive.address)
         if not (files / archive.inside).is_dir():
-            raise ValueError(f"{archive.address} must hold a folder {archive.inside!r}, got {os.listdir(files)}")
+            raise ValueError(f"{archive.address} must contain a folder {archive.inside!r}, got {os.listdir(files)}")
         try:
             os.replace(files / archive.inside, final)
         except OSError:
@@ -157,8 +163,8 @@ def fetch(archive: Archive, into: Path) -> Path:
 
 
 def _chunks(address: str, by_hand: str) -> Iterator[bytes]:
-    """Download the bytes at an address; raises OSError if they cannot be read completely."""
-    import urllib.request  # a slow import, and few calls fetch anything
+    """Download the bytes at an address. Raise OSError if they cannot be read completely."""
+    import urllib.request  # imported here because it is slow and rarely needed
     from http.client import HTTPException
     from urllib.error import HTTPError
 
@@ -170,19 +176,19 @@ def _chunks(address: str, by_hand: str) -> Iterator[bytes]:
                 received += len(chunk)
                 yield chunk
         if promised is not None and received != int(promised):
-            raise OSError(f"it ended after {received} of {promised} bytes")
+            raise OSError(f"the download ended after {received} of {promised} bytes")
     except (OSError, HTTPException) as error:
         if isinstance(error, HTTPError):  # the error is also the open response
             error.close()
-        raise OSError(f"{address} could not be fetched: {error}. Get it in another way and {by_hand}") from error
+        raise OSError(f"{address} could not be downloaded: {error}. Get it another way and {by_hand}") from error
 
 
 def _unzip(zipped: Path, files: Path, address: str) -> None:
-    """Unpack. Before anything is written, a member that would land outside the folder is refused."""
+    """Unpack an archive. If any file would be written outside the folder, raise an error and unpack nothing."""
     with zipfile.ZipFile(zipped) as archive:
         for member in archive.infolist():
             path = PurePosixPath(member.filename)
             link = stat.S_ISLNK(member.external_attr >> 16)
             if path.is_absolute() or ".." in path.parts or "\\" in member.filename or ":" in member.filename or link:
-                raise ValueError(f"{address} must hold only files of its own folder, got {member.filename!r}")
+                raise ValueError(f"{address} must contain only files inside its own folder, got {member.filename!r}")
         archive.extractall(files)

@@ -1,4 +1,4 @@
-"""Read publishers' files: fast if they are valid, and line by line to find the first error if not."""
+"""Read text files with one row per line. Valid files are read fast; others are read line by line to find the error."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Duplicates = Literal["error", "last", "sum"]
 
 @dataclass(frozen=True)
 class Table:
-    """A file with one row per line: where its columns are, and what they hold.
+    """A text file with one row per line, and the names and kinds of its columns.
 
-    columns: name → kind, in the order of the file; for a file with a header, the wanted columns in any order. Other
-    columns of the file are not read. A "name" is a text that occurs many times, stored as a code. Empty lines are
-    skipped.
+    columns: the kind of each column by name. If the file has a header, these are the columns to read, in any order.
+    Otherwise, they are the first columns, in the order of the file. Other columns are not read. The kind "name" is for
+    text that occurs many times, which is stored as a code. Empty lines are skipped.
     """
 
     path: Path
@@ -39,9 +39,10 @@ class Table:
     encoding: str = "utf8"
 
     def read(self) -> pl.DataFrame:
-        """The columns as Int64, Float64, String and Categorical. A malformed line is an error that names the line.
+        """Return the columns as Int64, Float64, String and Categorical. Raise an error that names a malformed line.
 
-        Cost: polars at full speed. Only a file with a bad line is read again, line by line, to find it.
+        Cost: that of reading the file with polars. A file with a malformed line is read again, line by line, to find
+        the line.
         """
         self._exists()
         try:
@@ -57,14 +58,14 @@ class Table:
         ]
         if any(frame.null_count().row(0)) or any(bad):
             self._raise_first_error()
-            # No line is bad, so the nulls come from empty lines.
+            # No line is malformed, so the nulls come from empty lines.
             frame = frame.filter(~polars().all_horizontal(polars().all().is_null()))
             if any(frame.null_count().row(0)):
                 raise ValueError(f"{self.path} has an empty field")
         return frame
 
     def header_names(self) -> list[str]:
-        """The names in the first line; none for an empty file."""
+        """Return the names in the first line, or none if the file is empty."""
         self._exists()
         for _, row in self._lines():
             return row
@@ -72,12 +73,12 @@ class Table:
 
     def _exists(self) -> None:
         if not self.path.exists():
-            raise FileNotFoundError(f"{self.path} is not there")
+            raise FileNotFoundError(f"{self.path} does not exist")
 
     def _scan(self) -> pl.DataFrame:
         pl = polars()
         types = {"whole": pl.Int64, "number": pl.Float64, "text": pl.String, "name": pl.Categorical}
-        # polars takes a single-character separator: it reads a::b as three columns, the second empty.
+        # polars accepts only a single character as separator. It reads a::b as three columns, the second one empty.
         step = len(self.separator)
         names = list(self.columns)
         if not self.header:
@@ -112,12 +113,12 @@ class Table:
         else:
             wanted = [pl.col(place).alias(name) for place, name in places.items()]
         between = [f"column_{1 + step * at + gap}" for at in range(len(names) - 1) for gap in range(1, step)]
-        if between:  # for a:x:b they are not empty
+        if between:  # if a separator such as :: is malformed, as in a:x:b, these columns are not empty
             wanted.append(pl.any_horizontal(pl.col(between).is_not_null()).alias("between"))
         frame = lazy.select(wanted).collect()
         if between and frame["between"].any():
             self._raise_first_error()
-            raise ValueError(f"{self.path} must have fields divided by {self.separator!r}")
+            raise ValueError(f"{self.path} must have fields separated by {self.separator!r}")
         chosen: DataFrame = frame.select(names)
         return chosen
 
@@ -126,9 +127,10 @@ class Table:
         return "utf-8" if self.encoding == "utf8" else self.encoding
 
     def rows(self, *, exact: bool = True) -> Iterator[tuple[int, list[str]]]:
-        """Line number and fields as text, in the order of columns: slow, but with exact checks.
+        """Yield the number of each line and its fields as text, in the order of columns. Slow, but with exact checks.
 
-        exact: a line with more fields than the first is an error; ``read`` sees that only if it reads all columns.
+        exact: whether a line with more fields than the first one is an error. (``read`` notices such a line only if it
+        reads all columns.)
         """
         order, width = list(range(len(self.columns))), 0
         for number, row in self._lines():
@@ -136,7 +138,9 @@ class Table:
             try:
                 text.encode()
             except UnicodeEncodeError:
-                raise ValueError(f"{self.path}, line {number}: must be {self._codec} text, got {text[:80]!r}") from None
+                raise ValueError(
+                    f"{self.path}, line {number}: the line must be {self._codec} text, got {text[:80]!r}"
+                ) from None
             if not width:
                 width = len(row)
                 if self.header:
@@ -148,7 +152,7 @@ class Table:
             if len(row) <= max(order) or (exact and len(row) > width):
                 fields = f"{width}" if width <= max(order) + 1 else f"{max(order) + 1} to {width}"
                 raise ValueError(
-                    f"{self.path}, line {number}: must have {fields} fields divided by {self.separator!r}, "
+                    f"{self.path}, line {number}: the line must have {fields} fields separated by {self.separator!r}, "
                     f"got {text[:80]!r}"
                 )
             yield number, [row[at] for at in order]
@@ -156,7 +160,7 @@ class Table:
             raise ValueError(f"{self.path} is empty")
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Number and fields of every non-empty line. Undecodable bytes become lone surrogates."""
+        """Yield the number and fields of every non-empty line. Undecodable bytes become lone surrogates."""
         codec = "utf-8-sig" if self._codec == "utf-8" else self._codec
         with self.path.open(encoding=codec, errors="surrogateescape", newline="") as file:
             if len(self.separator) == 1 and self.quoted:
@@ -164,18 +168,18 @@ class Table:
                 try:
                     yield from ((reader.line_num, row) for row in reader if row)
                 except csv.Error as error:
-                    raise ValueError(f"{self.path}, line {reader.line_num}: cannot be read: {error}") from error
+                    raise ValueError(f"{self.path}, line {reader.line_num} cannot be read: {error}") from error
             else:
                 for number, line in enumerate(file, start=1):
                     if text := line.rstrip("\r\n"):
                         yield number, text.split(self.separator)
 
     def line(self, row: int) -> int:
-        """The line number of a row (rows count from 0)."""
+        """Return the line number of a row. Rows are numbered from 0."""
         for at, (number, _) in enumerate(self.rows(exact=False)):
             if at == row:
                 return number
-        raise AssertionError("a row that was read has a line")
+        raise AssertionError(f"{self.path} has no line for row {row}")
 
     def _raise_first_error(self) -> None:
         """Raise an error for the first bad line, if there is one."""
@@ -183,12 +187,12 @@ class Table:
             for (name, kind), text in zip(self.columns.items(), row, strict=True):
                 if not _fits(text, kind):
                     rule = {
-                        "whole": "a whole number",
-                        "number": "a finite number",
-                        "text": "not empty",
-                        "name": "not empty",
+                        "whole": "be a whole number",
+                        "number": "be a finite number",
+                        "text": "not be empty",
+                        "name": "not be empty",
                     }[kind]
-                    raise ValueError(f"{self.path}, line {number}: {name} must be {rule}, got {text!r}")
+                    raise ValueError(f"{self.path}, line {number}: {name} must {rule}, got {text!r}")
 
 
 def _fits(text: str, kind: Kind) -> bool:
@@ -213,11 +217,12 @@ def collect(
     highest: float = np.inf,
     frame: pl.DataFrame | None = None,
 ) -> Interactions:
-    """Build Interactions from a table with columns user, item and value (in this order), and each item's topics.
+    """Create Interactions from a table with the columns user, item and value (in this order) and the items' topics.
 
-    names, topics: the items and the topics of each. An item that is not among names and a value out of bounds are
-    errors that name the line. For a repeated pair of user and item: raise an "error", keep the "last" value, or "sum".
-    frame: the rows of the table, if already read (in the order of the file).
+    names, topics: the names of all items, and the topics of each. An item that is not in names, or a value that is not
+    between lowest and highest, is an error that names the line. duplicates: what to do with a repeated pair of user and
+    item: raise an "error", keep the "last" value, or "sum" the values. frame: the rows of the table in the order of the
+    file, if they have already been read.
     """
     pl = polars()
     frame = table.read() if frame is None else frame
@@ -225,9 +230,9 @@ def collect(
     value = frame[value_name].cast(pl.Float64).to_numpy()
     wrong = np.flatnonzero((value < lowest) | (value > highest) | ~np.isfinite(value))
     if wrong.size:
+        rule = f"from {lowest:g} to {highest:g}" if isfinite(highest) else f"at least {lowest:g}"
         raise ValueError(
-            f"{table.path}, line {table.line(int(wrong[0]))}: {value_name} must be from {lowest:g} to {highest:g}, "
-            f"got {value[wrong[0]]:g}"
+            f"{table.path}, line {table.line(int(wrong[0]))}: {value_name} must be {rule}, got {value[wrong[0]]:g}"
         )
     order = sorted(range(len(names)), key=lambda at: names[at])
     items = [names[at] for at in order]
@@ -249,8 +254,9 @@ def collect(
         return interactions
     if duplicates == "error":
         raise ValueError(
-            f"{table.path}, line {table.line(repeated)}: user {users[user[repeated]]!r} has item "
-            f"{items[item[repeated]]!r} already (duplicates 'last' or 'sum' allow that, where there is such a setting)"
+            f"{table.path}, line {table.line(repeated)}: user {users[user[repeated]]!r} and item "
+            f"{items[item[repeated]]!r} appear twice (for your own tables, you can allow this by setting duplicates to "
+            f"'last' or 'sum')"
         )
     pairs = pl.DataFrame({"user": user, "item": item, "value": value})
     merged = pairs.group_by("user", "item", maintain_order=True).agg(
@@ -261,7 +267,7 @@ def collect(
 
 
 def codes_of(column: pl.Series) -> tuple[list[Any], np.ndarray]:
-    """The distinct names of a column, ascending, and for each row the position of its name among them."""
+    """Return the distinct names in a column in ascending order, and for each row the number of its name."""
     pl = polars()
     if column.dtype == pl.String:
         names = column.unique().sort()
@@ -287,11 +293,11 @@ def codes_of(column: pl.Series) -> tuple[list[Any], np.ndarray]:
 
 
 def polars() -> Any:
-    """Import polars; if it is missing, the error says what to install."""
+    """Import polars and return it. If it is missing, raise an error that says what to install."""
     try:
         import polars as library
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "thali.datasets needs polars, of the extra 'lab': pip install 'thali[lab]'"
+            "thali.datasets needs polars, which the extra 'lab' installs: pip install 'thali[lab]'"
         ) from error
     return library

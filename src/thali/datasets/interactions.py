@@ -1,4 +1,4 @@
-"""Users' interactions with items, and the items' topics: what every loader returns."""
+"""Interactions of users with items, and the topics of the items. All loaders return this class."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from thali.tools.types import Integers
 
 
 class Interactions:
-    """A value (stars, plays) for some pairs of users and items, each pair once, and the topics of every item.
+    """Values such as stars or plays for pairs of users and items, and the topics of every item.
 
-    Immutable: each selection returns new interactions. A typical way from a publisher's file to the paper's F and G
-    (Real-World Datasets) is
+    Each pair has at most one value. The object is immutable, and each selection returns a new one. The paper's F and G
+    (Section 7.4) are typically selected from a data set by
     ``data.most_active(users=1000, items=1000).attracted(at_least=5).top_topics(18)``.
 
     Attributes
     ----------
-    users, items, topics: names, ascending (topics: as selected). Everything else refers to them by position, from 0.
+    users, items, topics: names. Users and items are in ascending order, topics in the order of their selection. The
+        arrays below refer to them by number, from 0.
     user, item, value: one entry per interaction.
     membership: G (items, topics), a scipy.sparse.csr_array of booleans.
 
@@ -67,16 +68,18 @@ class Interactions:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[Any, Any, float]], topics: Mapping[Any, Iterable[Hashable]]) -> Self:
-        """Build from rows (user, item, value) in memory and the topics of each item. Large files: use the loaders."""
+        """Create interactions from rows (user, item, value) and the topics of each item. For files, use the loaders."""
         triples = list(rows)
         for row in triples:
             if not isinstance(row, tuple | list) or len(row) != 3 or not all(isinstance(x, Hashable) for x in row[:2]):
-                raise TypeError(f"rows must be (user, item, value), users and items by name, got {row!r}")
+                raise TypeError(f"rows must be tuples (user, item, value) with hashable user and item, got {row!r}")
         users, items = _sorted({row[0] for row in triples}), _sorted(topics)
         user_at, item_at = {name: at for at, name in enumerate(users)}, {name: at for at, name in enumerate(items)}
         for who, what, value in triples:
             if what not in item_at:
-                raise ValueError(f"topics must have every item of rows, but not {what!r} of user {who!r}")
+                raise ValueError(
+                    f"topics must have an entry for every item in rows, but item {what!r} of user {who!r} has none"
+                )
             checks.number(f"value of {who!r} and {what!r}", value, low=-np.inf)
         names, membership = memberships([topics[name] for name in items])
         interactions = cls(
@@ -91,7 +94,9 @@ class Interactions:
         repeated = interactions.repeated()
         if repeated is not None:
             who, what, _ = triples[repeated]
-            raise ValueError(f"rows must have each user and item once, got {who!r} and {what!r} again")
+            raise ValueError(
+                f"rows must contain each pair of user and item only once, got user {who!r} and item {what!r} twice"
+            )
         return interactions
 
     def __repr__(self) -> str:
@@ -105,36 +110,39 @@ class Interactions:
 
     @property
     def density(self) -> float:
-        """The share of user-item pairs that have a value; after ``attracted``, the share of attractive pairs."""
+        """The share of all pairs of users and items that have a value (after ``attracted``, that are attractions)."""
         return len(self) / max(1, len(self.users) * len(self.items))
 
     def most_active(
         self, *, users: int | None = None, items: int | None = None, by: Literal["count", "value"] = "count"
     ) -> Self:
-        """Keep the users and the items with the most interactions, or the largest total value, in all of the data.
+        """Keep the users and items with the most interactions (by="count") or the largest total value (by="value").
 
-        users, items: how many to keep at most (all if None). Ties go to the smaller name; names stay ascending. Both
-        are counted before either is filtered.
+        users, items: the largest number of users and of items to keep; None for all. Ties go to the smaller name. The
+        totals of users and of items are both computed on all data, before anything is removed.
         """
         if by not in ("count", "value"):
-            raise ValueError(f"by of most_active must be 'count' or 'value', got {by!r}")
+            raise ValueError(f"argument 'by' of most_active must be 'count' or 'value', got {by!r}")
         weights = None if by == "count" else self.value
         kept_users = _most(self.user, weights, len(self.users), "users of most_active", users)
         kept_items = _most(self.item, weights, len(self.items), "items of most_active", items)
         return self._take(kept_users, kept_items)
 
     def attracted(self, at_least: float) -> Self:
-        """Keep the interactions with at least this value: the pairs with F(u, i) = 1. All users and items stay."""
+        """Keep the interactions with at least this value, for which F(u, i) = 1. All users and items are kept."""
         at_least = checks.number("at_least of attracted", at_least, low=-np.inf)
         keep = self.value >= at_least
         return self._with(user=self.user[keep], item=self.item[keep], value=self.value[keep])
 
     def top_topics(self, d: int) -> Self:
-        """Keep the d topics with the most items, largest first, ties by name. Items without any of them stay."""
+        """Keep the d topics with the most items, in descending order. Ties go to the smaller name.
+
+        Items that have none of these topics are kept.
+        """
         counts = self.topic_counts()
         d = checks.integer("d of top_topics", d, low=1)
         if d > len(counts):
-            raise ValueError(f"d of top_topics must be at most the {len(counts)} topics there are, got {d}")
+            raise ValueError(f"d of top_topics must be at most the number of topics ({len(counts)}), got {d}")
         at = {name: j for j, name in enumerate(self.topics)}
         order = sorted((at[name] for name in _sorted(self.topics)), key=lambda j: -counts[j])[:d]
         chosen = sp.csr_array(self.membership[:, order])
@@ -142,13 +150,13 @@ class Interactions:
         return self._with(topics=[self.topics[j] for j in order], membership=chosen)
 
     def topic_counts(self) -> Integers:
-        """The number of items of each topic (topics,)."""
+        """Return the number of items with each topic (topics,)."""
         return np.bincount(self.membership.indices, minlength=len(self.topics))
 
     def split_users(self, seed: int = 0) -> tuple[Self, Self]:
-        """Split the users at random into two halves, (train, test); both keep all items and topics.
+        """Split the users at random into two halves, and return (train, test). Both halves have all items and topics.
 
-        If the number of users is odd, the test half has one more.
+        If the number of users is odd, the test half has one more user.
         """
         order = stream(seed, "split").permutation(len(self.users))
         half = len(order) // 2
@@ -156,33 +164,33 @@ class Interactions:
         return self._take(np.sort(order[:half]), every), self._take(np.sort(order[half:]), every)
 
     def matrix(self) -> sp.csr_array:
-        """F (users, items): 1 for each interaction."""
+        """Return F (users, items), which is 1 for each interaction."""
         ones = np.ones(len(self), dtype=np.int64)
         return sp.csr_array((ones, (self.user, self.item)), shape=(len(self.users), len(self.items)))
 
     def topics_of(self, name: Hashable) -> tuple[Hashable, ...]:
-        """The topics of the item with this name."""
+        """Return the topics of the item with this name."""
         if name not in self.items:
-            raise ValueError(f"item must be a name in the data, got {name!r}")
+            raise ValueError(f"item must be in the data, got {name!r}")
         row = self.items.index(name)
         start, stop = self.membership.indptr[row : row + 2]
         return tuple(self.topics[j] for j in self.membership.indices[start:stop])
 
     def repeated(self) -> int | None:
-        """The first row that repeats the user and item of an earlier row, or None. Cost: a sort of the pairs."""
+        """Return the first row with the same user and item as an earlier row, or None. Cost: a sort of all pairs."""
         pairs = self.user.astype(np.int64) * len(self.items) + self.item
         ordered = np.sort(pairs)
         again = ordered[1:][ordered[1:] == ordered[:-1]]
         if not again.size:
             return None
-        # Among the rows of repeated pairs, find the first that is not the first of its own pair.
+        # Among the rows of repeated pairs, find the first row that is not the first one of its pair.
         rows = np.flatnonzero(np.isin(pairs, again))
         seen: set[int] = set()
         for row in rows:
             if int(pairs[row]) in seen:
                 return int(row)
             seen.add(int(pairs[row]))
-        raise AssertionError("a pair that is here twice has a second row")
+        raise AssertionError("no row repeats an earlier one, although some pair appears twice")
 
     def _take(self, users: Integers, items: Integers) -> Self:
         """Keep only these users and items, in this order."""
@@ -206,7 +214,7 @@ class Interactions:
 
 
 def memberships(topics: Sequence[Iterable[Hashable]]) -> tuple[list[Hashable], sp.csr_array]:
-    """The names of all topics, ascending, and G (items, topics), from each item's topics, which may be empty."""
+    """Return the names of all topics in ascending order, and G (items, topics), from the topics of each item."""
     sets = [set(_topics(names)) for names in topics]
     names = _sorted(set().union(*sets))
     at = {name: j for j, name in enumerate(names)}
@@ -218,13 +226,13 @@ def memberships(topics: Sequence[Iterable[Hashable]]) -> tuple[list[Hashable], s
 
 
 def _topics(names: Iterable[Hashable]) -> Iterable[Hashable]:
-    if isinstance(names, str | bytes):  # its letters are not topics
-        raise TypeError(f"topics of an item must be a list, got {names!r}")
+    if isinstance(names, str | bytes):  # otherwise its letters would become topics
+        raise TypeError(f"topics of an item must be a list of names, not a single string, got {names!r}")
     return names
 
 
 def _most(codes: NDArray[np.int32], weights: Any, size: int, name: str, wanted: int | None) -> Integers:
-    """The indices of the largest totals, ascending."""
+    """Return the numbers of the users or items with the largest totals, in ascending order."""
     if wanted is None:
         return np.arange(size)
     totals = np.bincount(codes, weights=weights, minlength=size)
@@ -232,7 +240,7 @@ def _most(codes: NDArray[np.int32], weights: Any, size: int, name: str, wanted: 
 
 
 def _sorted(names: Iterable[Any]) -> list[Any]:
-    """Names in ascending order; names of mixed types in the order of their text."""
+    """Return names in ascending order. If they have different types, they are ordered by their text."""
     listed = list(names)
     try:
         return sorted(listed)

@@ -1,4 +1,4 @@
-"""MovieLens, by GroupLens (Harper and Konstan 2015): films, their genres, and stars."""
+"""The MovieLens data sets of GroupLens (Harper and Konstan 2015): ratings of films with stars, and genres of films."""
 
 from __future__ import annotations
 
@@ -9,48 +9,50 @@ from thali.datasets import fetch
 from thali.datasets.files import Kind, Table, collect
 from thali.datasets.interactions import Interactions
 
-#: The newer files write this for a film without genres, which gets no topics.
+#: The newer files contain this text for a film without genres. Such a film has no topics.
 NO_GENRES = "(no genres listed)"
 
 
 def movielens_100k(root: str | Path | None = None) -> Interactions:
-    """MovieLens 100K. root: see :func:`movielens_1m`."""
+    """Load MovieLens 100K. root: see :func:`movielens_1m`."""
     return movielens(fetch.folder("ml-100k", root))
 
 
 def movielens_1m(root: str | Path | None = None) -> Interactions:
-    """MovieLens 1M, as used in the paper: 1,000,209 ratings of 3,883 films by 6,040 users, 18 genres.
+    """Load MovieLens 1M, which the paper uses: 1,000,209 ratings of 3,883 films with 18 genres by 6,040 users.
 
-    root: the folder that holds ``ml-1m/``; by default ``$THALI_DATA``, else the cache folder, into which it is fetched.
+    root: the folder that contains ``ml-1m/``. By default, it is ``$THALI_DATA`` or, if that has no ``ml-1m/``, the
+    cache folder, to which the data set is downloaded.
     """
     return movielens(fetch.folder("ml-1m", root))
 
 
 def movielens_10m(root: str | Path | None = None) -> Interactions:
-    """MovieLens 10M. root: see :func:`movielens_1m`."""
+    """Load MovieLens 10M. root: see :func:`movielens_1m`."""
     return movielens(fetch.folder("ml-10M100K", root))
 
 
 def movielens_20m(root: str | Path | None = None) -> Interactions:
-    """MovieLens 20M. root: see :func:`movielens_1m`."""
+    """Load MovieLens 20M. root: see :func:`movielens_1m`."""
     return movielens(fetch.folder("ml-20m", root))
 
 
 def movielens_25m(root: str | Path | None = None) -> Interactions:
-    """MovieLens 25M. root: see :func:`movielens_1m`."""
+    """Load MovieLens 25M. root: see :func:`movielens_1m`."""
     return movielens(fetch.folder("ml-25m", root))
 
 
 def movielens_32m(root: str | Path | None = None) -> Interactions:
-    """MovieLens 32M. root: see :func:`movielens_1m`."""
+    """Load MovieLens 32M. root: see :func:`movielens_1m`."""
     return movielens(fetch.folder("ml-32m", root))
 
 
 def movielens(folder: str | Path) -> Interactions:
-    """Any MovieLens folder, by the files in it: ``u.data``, ``ratings.dat`` (with or without time) or ``ratings.csv``.
+    """Load any folder of MovieLens files: ``u.data``, ``ratings.dat`` (with or without times) or ``ratings.csv``.
 
-    Films are named by their MovieLens numbers. A film rated twice by one user, a film that is not in the list of films,
-    and stars outside 0.5..5 are errors that name file and line. A film without genres is kept, without topics.
+    Films are named by their MovieLens numbers. It is an error if a user rated a film twice, if a film is not in the
+    list of films, or if stars are outside 0.5..5; the error names the file and line. A film without genres is kept,
+    without topics.
     """
     folder = Path(folder)
     where, films = _films(folder)
@@ -66,19 +68,22 @@ def movielens(folder: str | Path) -> Interactions:
 
 
 def movielens_titles(folder: str | Path) -> dict[int, str]:
-    """Titles by MovieLens number, as in the file ("Matrix, The (1999)"). folder: as in :func:`movielens`."""
+    """Return the title of each film by its MovieLens number. folder: as in :func:`movielens`.
+
+    Titles are as in the file, such as "Matrix, The (1999)".
+    """
     return {number: film.title for number, film in _films(Path(folder))[1].items()}
 
 
 class Film(NamedTuple):
-    """An entry of the list of films."""
+    """An entry in the list of films."""
 
     title: str
     genres: list[str]
 
 
 def _films(folder: Path) -> tuple[Path, dict[int, Film]]:
-    """The path of the list of films and its entries, in whichever of the publisher's formats the folder has."""
+    """Return the path of the list of films, and its entries by number. It may be in any of the publisher's formats."""
     if (folder / "u.data").exists():
         return folder / "u.item", _films_100k(folder)
     if (folder / "ratings.dat").exists():
@@ -88,22 +93,22 @@ def _films(folder: Path) -> tuple[Path, dict[int, Film]]:
     if (folder / "ratings.csv").exists():
         where = folder / "movies.csv"
         return where, _lines(Table(where, {"movieId": "whole", "title": "text", "genres": "text"}))
-    raise FileNotFoundError(f"{folder} must hold MovieLens files: u.data, ratings.dat or ratings.csv; none is there")
+    raise FileNotFoundError(f"{folder} must contain u.data, ratings.dat or ratings.csv of MovieLens, got none of them")
 
 
 def _lines(table: Table) -> dict[int, Film]:
-    """Films, from lines of number, title, and genres joined by |."""
+    """Read films from lines with a number, a title, and genres separated by |."""
     films: dict[int, Film] = {}
     for line, (number, title, genres) in table.rows():
         key = _number(table.path, line, number)
         if key in films:
-            raise ValueError(f"{table.path}, line {line}: film {key} is here already")
+            raise ValueError(f"{table.path}, line {line}: film {key} appears twice")
         films[key] = Film(title, [] if genres in ("", NO_GENRES) else genres.split("|"))
     return films
 
 
 def _films_100k(folder: Path) -> dict[int, Film]:
-    """Films, from u.genre (name|number) and u.item, whose last fields are one flag per genre."""
+    """Read films from u.genre (name|number) and u.item, whose last fields are one flag per genre."""
     genres = [line.split("|")[0] for line in (folder / "u.genre").read_text("latin-1").splitlines() if line.strip()]
     if not genres:
         raise ValueError(f"{folder / 'u.genre'} is empty")
@@ -114,13 +119,13 @@ def _films_100k(folder: Path) -> dict[int, Film]:
             flags = fields[-len(genres) :]
             if len(fields) < len(genres) + 2 or not set(flags) <= {"0", "1"}:
                 raise ValueError(
-                    f"{folder / 'u.item'}, line {line}: must end in {len(genres)} flags 0 or 1, "
+                    f"{folder / 'u.item'}, line {line}: the line must end with {len(genres)} flags that are 0 or 1, "
                     f"got {text.strip()[-60:]!r}"
                 )
             key = _number(folder / "u.item", line, fields[0])
             if key in films:
-                raise ValueError(f"{folder / 'u.item'}, line {line}: film {key} is here already")
-            # The first genre, "unknown", means that there are none.
+                raise ValueError(f"{folder / 'u.item'}, line {line}: film {key} appears twice")
+            # The first genre, "unknown", means that the film has no genres.
             own = [name for name, flag in zip(genres, flags, strict=True) if flag == "1" and name != "unknown"]
             films[key] = Film(fields[1], own)
     return films
@@ -130,11 +135,11 @@ def _number(path: Path, line: int, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{path}, line {line}: the film's number must be whole, got {text!r}") from None
+        raise ValueError(f"{path}, line {line}: the film's number must be a whole number, got {text!r}") from None
 
 
 def _encoding(path: Path) -> str:
-    """The encoding of movies.dat: 1M is latin-1, 10M is UTF-8, and the files do not declare it."""
+    """Return the encoding of movies.dat. It is latin-1 in 1M and UTF-8 in 10M, and the files do not declare it."""
     try:
         path.read_text("utf-8")
     except UnicodeDecodeError:

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parquet:
-    """A Parquet file with columns of text and of numbers, read as :class:`thali.datasets.files.Table` reads CSV.
+    """A Parquet file with columns of text and numbers. It has the same methods as :class:`thali.datasets.files.Table`.
 
-    columns: name → "text" or "number". Other columns of the file are not read. Rows take the place of
-    lines.
+    columns: the kind of each column by name, "text" or "number". Other columns of the file are not read. Where a Table
+    has lines, this class has rows.
     """
 
     path: Path
     columns: dict[str, Kind]
 
     def read(self) -> pl.DataFrame:
-        """The columns as String and Float64. An empty field or a non-finite number is an error that names the row."""
+        """Return the columns as String and Float64. Raise an error that names the row if a field is not valid."""
         pl = polars()
         frame = read_columns(self.path, tuple(self.columns))
         for name, kind in self.columns.items():
@@ -43,12 +43,12 @@ class Parquet:
         return frame
 
     def line(self, row: int) -> int:
-        """The number of the row, from 1."""
+        """Return the number of a row, counted from 1."""
         return row + 1
 
 
 def read_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
-    """Read these columns of a file, unchanged. A missing or invalid file or a missing column is an error."""
+    """Return these columns of a file, unchanged. A missing or invalid file or a missing column is an error."""
     pl = polars()
     require_file(path)
     found = column_names(path)
@@ -58,12 +58,12 @@ def read_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
     try:
         frame: DataFrame = pl.scan_parquet(path, glob=False).select(names).collect()
     except unreadable() as error:
-        raise ValueError(f"{path} is not a whole Parquet file: {error}") from error
+        raise ValueError(f"{path} is not a complete Parquet file: {error}") from error
     return frame
 
 
 def column_names(path: Path) -> list[str]:
-    """The names of the columns of a file."""
+    """Return the names of the columns of a file."""
     pl = polars()
     require_file(path)
     try:
@@ -74,14 +74,14 @@ def column_names(path: Path) -> list[str]:
 
 
 def require_file(path: Path) -> None:
-    """Raise an error unless path is a file: polars would read all files of a folder."""
+    """Raise an error unless path is a file. (Given a folder, polars would read all files in it.)"""
     if not path.exists():
-        raise FileNotFoundError(f"{path} is not there")
+        raise FileNotFoundError(f"{path} does not exist")
     if not path.is_file():
         raise ValueError(f"{path} must be a file, got a folder")
 
 
 def unreadable() -> tuple[type[BaseException], ...]:
-    """What polars raises for invalid bytes. A panic is not an Exception, but it too concerns only this file."""
+    """Return what polars raises for invalid bytes. This includes panics, which are not a subclass of Exception."""
     errors = polars().exceptions
     return errors.PolarsError, errors.PanicException

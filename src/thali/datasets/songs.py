@@ -14,7 +14,7 @@ from thali.datasets.files import Kind, Table, collect, polars
 from thali.datasets.interactions import Interactions
 from thali.tools import checks
 
-#: The Last.fm tags that count as topics: those that name a genre, not a mood, a time, a place or a singer.
+#: The Last.fm tags that count as topics. These are tags for a genre, not for a mood, a time, a place or a singer.
 GENRES = (
     "acid jazz", "alternative", "alternative metal", "alternative rock", "ambient", "americana", "bebop",
     "black metal", "bluegrass", "blues", "blues rock", "bossa nova", "breakbeat", "britpop", "celtic",
@@ -51,14 +51,15 @@ SPELLINGS = {
     "world music": "world",
 }
 
-#: The least weight of a tag in the Million Song Dataset's Last.fm tags: 0 to 100, where a track's first tag has 100.
+#: The smallest weight with which a Last.fm tag of the Million Song Dataset counts. Weights are from 0 to 100, and the
+#: first tag of a track has weight 100.
 LEAST_WEIGHT = 10
 
 _KNOWN = {name: name for name in GENRES} | SPELLINGS
 
 
 def genre(tag: str) -> str | None:
-    """The genre that a free tag names, or None.
+    """Return the genre that a tag stands for, or None if it is not a genre.
 
     >>> genre(" Hip Hop"), genre("seen live")
     ('hip-hop', None)
@@ -67,20 +68,22 @@ def genre(tag: str) -> str | None:
 
 
 def taste_profile(root: str | Path | None = None, topics: Literal["lastfm", "tagtraum"] = "lastfm") -> Interactions:
-    """Echo Nest Taste Profile, the songs used in the paper: 48 million triplets of user, song and plays.
+    """Load the Echo Nest Taste Profile, whose songs the paper uses: 48 million triplets of user, song and plays.
 
-    Items are the songs of ``train_triplets.txt``; a song's topics are those of all its tracks in
-    ``taste_profile_song_to_tracks.txt``. A song that is missing there, or has no track with a topic, is kept without
-    topics. So are the songs in ``sid_mismatches.txt``, if that file exists: the publisher's list of songs matched to
-    wrong tracks. Plays of a repeated pair of user and song are summed; plays under 1 are an error.
+    Items are the songs in ``train_triplets.txt``. The topics of a song are those of all its tracks, which are listed in
+    ``taste_profile_song_to_tracks.txt``. A song that is not listed there, or that has no track with a topic, is kept
+    without topics. Songs in ``sid_mismatches.txt``, if that file exists, are also kept without topics; it is the
+    publisher's list of songs that were matched to wrong tracks. If a pair of user and song is repeated, the plays are
+    summed. A number of plays below 1 is an error.
 
     Parameters
     ----------
-    root: the folder that holds ``taste-profile/``; by default ``$THALI_DATA``. The files cannot be fetched.
-    topics: "lastfm", the tags in ``lastfm_tags.db`` that name a genre (GENRES) and have a weight of at least
-        LEAST_WEIGHT; or "tagtraum", the one or two genres of a track in ``msd_tagtraum_cd2.cls`` (else ``…_cd2c.cls``).
+    root: the folder that contains ``taste-profile/``; by default ``$THALI_DATA``. thali cannot download these files.
+    topics: "lastfm" for the tags in ``lastfm_tags.db`` that are genres (GENRES) and have a weight of at least
+        LEAST_WEIGHT. "tagtraum" for the one or two genres of each track in ``msd_tagtraum_cd2.cls`` or, if that file
+        does not exist, ``msd_tagtraum_cd2c.cls``.
 
-    Cost: a few passes over the triplets at polars' speed. Not tested on the publisher's own file.
+    Cost: a few passes over the triplets with polars. This function was not tested on the publisher's own file.
 
     """
     if topics not in ("lastfm", "tagtraum"):
@@ -115,15 +118,17 @@ def taste_profile(root: str | Path | None = None, topics: Literal["lastfm", "tag
 
 
 def _tracks(path: Path, songs: Iterable[str]) -> dict[str, list[str]]:
-    """The songs of each track, restricted to these songs. Each line has a song and any number of tracks."""
+    """Return the songs of each track, limited to these songs. Each line of the file has a song and its tracks."""
     tracks: dict[str, list[str]] = {}
     seen: set[str] = set()
     for line, text in _lines(path):
         if not re.fullmatch(r"\S+(\t\S+)*\t*", text):
-            raise ValueError(f"{path}, line {line}: must be a song and its tracks divided by tabs, got {text[:80]!r}")
+            raise ValueError(
+                f"{path}, line {line}: the line must be a song and its tracks, separated by tabs, got {text[:80]!r}"
+            )
         song, *of_song = text.rstrip("\t").split("\t")
         if song in seen:
-            raise ValueError(f"{path}, line {line}: song {song!r} is here already")
+            raise ValueError(f"{path}, line {line}: song {song!r} appears twice")
         seen.add(song)
         if song in songs:
             for track in of_song:
@@ -132,9 +137,12 @@ def _tracks(path: Path, songs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _lastfm(path: Path) -> Iterator[tuple[str, str]]:
-    """Tracks and their genres, from SQLite tables tids(tid), tags(tag) and tid_tag(tid, tag, val), keyed by rowid."""
+    """Yield pairs of track and genre from an SQLite file.
+
+    Its tables are tids(tid), tags(tag) and tid_tag(tid, tag, val), where tid and tag in the last one are row ids.
+    """
     if not path.exists():
-        raise FileNotFoundError(f"{path} is not there")
+        raise FileNotFoundError(f"{path} does not exist")
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             database.text_factory = lambda text: text.decode("utf-8", "replace")
@@ -148,11 +156,11 @@ def _lastfm(path: Path) -> Iterator[tuple[str, str]]:
                 (LEAST_WEIGHT,),
             )
     except sqlite3.Error as error:
-        raise ValueError(f"{path} must be an SQLite file with tables tids, tags and tid_tag: {error}") from error
+        raise ValueError(f"{path} must be an SQLite file with the tables tids, tags and tid_tag: {error}") from error
 
 
 def _tagtraum(folder: Path) -> Iterator[tuple[str, str]]:
-    """Tracks and their genres, from lines of a track and one or two genres; # starts a comment."""
+    """Yield pairs of track and genre from lines with a track and one or two genres. A line with # is a comment."""
     names = ("msd_tagtraum_cd2.cls", "msd_tagtraum_cd2c.cls", "cd2c.cls")
     path = next((folder / name for name in names if (folder / name).exists()), folder / names[0])
     seen: set[str] = set()
@@ -161,25 +169,25 @@ def _tagtraum(folder: Path) -> Iterator[tuple[str, str]]:
             continue
         track, *genres = (field.strip() for field in text.split("\t"))
         if not track or len(genres) not in (1, 2) or not all(genres):
-            raise ValueError(f"{path}, line {line}: must be a track and one or two genres, got {text[:80]!r}")
+            raise ValueError(f"{path}, line {line}: the line must be a track and one or two genres, got {text[:80]!r}")
         if track in seen:
-            raise ValueError(f"{path}, line {line}: track {track!r} is here already")
+            raise ValueError(f"{path}, line {line}: track {track!r} appears twice")
         seen.add(track)
         for name in genres:
             yield track, name
 
 
 def _mismatched(path: Path) -> Iterator[str]:
-    """The songs of lines such as ``ERROR: <SOUMNSI12AB0182807 TRMMGKQ128F9325E10> …``; none if there is no file."""
+    """Yield the songs in lines such as ``ERROR: <SOUMNSI12AB0182807 TRMMGKQ128F9325E10> …``, if the file exists."""
     for line, text in _lines(path) if path.exists() else ():
         match = re.match(r"ERROR: <(\S+) \S+>", text)
         if match is None:
-            raise ValueError(f"{path}, line {line}: must begin as 'ERROR: <song track>', got {text[:80]!r}")
+            raise ValueError(f"{path}, line {line}: the line must begin with 'ERROR: <song track>', got {text[:80]!r}")
         yield match[1]
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Line numbers and text of the non-empty lines; an empty file is an error."""
+    """Yield the number and text of every non-empty line. An empty file is an error."""
     line = 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for line, text in enumerate(file, start=1):
@@ -190,17 +198,19 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def hetrec_lastfm(root: str | Path | None = None, taggers: int = 2) -> Interactions:
-    """HetRec 2011 Last.fm 2K: plays of 17,632 artists by 1,892 listeners, at most 50 artists each.
+    """Load HetRec 2011 Last.fm 2K: plays of 17,632 artists by 1,892 listeners, with at most 50 artists per listener.
 
-    Items are the artists of ``artists.dat``, named by their numbers; values are plays. A tag is a topic of an artist if
-    it names a genre (GENRES) and at least ``taggers`` different users gave it, in any of its spellings. Tags of artists
-    that are not in ``artists.dat`` (390 of them) are ignored, since nobody has played them. These are errors: an artist
-    of ``user_artists.dat`` or a tag that is not in its list, plays under 1, and a repeated pair.
+    Items are the artists in ``artists.dat``, named by their numbers. Values are plays. A tag is a topic of an artist if
+    it is a genre (GENRES) and at least ``taggers`` different users gave it to the artist, in any of its spellings. Tags
+    of artists that are not in ``artists.dat`` (390 of them) are ignored, because nobody has played them. It is an error
+    if an artist in ``user_artists.dat`` is not in ``artists.dat``, if a tag is not in ``tags.dat``, if a number of
+    plays is below 1, or if a pair of user and artist is repeated.
 
     Parameters
     ----------
-    root: the folder that holds ``hetrec2011-lastfm-2k/``; by default ``$THALI_DATA``, else it is fetched.
-    taggers: how many users must agree on a tag, at least 1.
+    root: the folder that contains ``hetrec2011-lastfm-2k/``. By default, it is ``$THALI_DATA`` or, if the data set is
+        not there, the cache folder, to which it is downloaded.
+    taggers: how many users must have given a tag to an artist, at least 1.
 
     """
     taggers = checks.integer("taggers of hetrec_lastfm", taggers, low=1)
@@ -220,19 +230,20 @@ def hetrec_lastfm(root: str | Path | None = None, taggers: int = 2) -> Interacti
 
 
 def _named(table: Table) -> dict[int, str]:
-    """Names by number."""
+    """Return the names in a table by number."""
     names: dict[int, str] = {}
     for line, (number, name) in table.rows():
+        column = next(iter(table.columns))
         if not re.fullmatch("[0-9]{1,18}", number):
-            raise ValueError(f"{table.path}, line {line}: {next(iter(table.columns))} must be whole, got {number!r}")
+            raise ValueError(f"{table.path}, line {line}: {column} must be a whole number, got {number!r}")
         if int(number) in names:
-            raise ValueError(f"{table.path}, line {line}: {number} is here already")
+            raise ValueError(f"{table.path}, line {line}: {column} {number} appears twice")
         names[int(number)] = name
     return names
 
 
 def _tagged(folder: Path, tags: dict[int, str], taggers: int) -> Iterator[tuple[int, str]]:
-    """Artists and their genres, each given by at least ``taggers`` users."""
+    """Yield pairs of artist and genre that at least ``taggers`` users have given."""
     pl = polars()
     columns: dict[str, Kind] = {"userID": "whole", "artistID": "whole", "tagID": "whole"}
     table = Table(folder / "user_taggedartists.dat", columns, "\t", quoted=False)

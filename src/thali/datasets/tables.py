@@ -19,21 +19,25 @@ COLUMNS: dict[str, Kind] = {"user": "text", "item": "text", "value": "number"}
 def tables(
     interactions: str | Path, items: str | Path, *, separator: str = "|", duplicates: Duplicates = "error"
 ) -> Interactions:
-    """Interactions from two tables of your own, each CSV or Parquet (by the suffix .parquet).
+    """Load interactions from your own tables of interactions and items.
+
+    Each table is a CSV file or, if its name ends in .parquet, a Parquet file.
 
     Parameters
     ----------
-    interactions: columns user, item, value; others are not read. Without a column value, as in a log of clicks, each
-        row counts 1.
-    items: columns item, topics; the topics joined by the separator, or in Parquet a list. An item may have no topics:
-        it is kept and covers nothing.
-    duplicates: for a repeated pair of user and item, raise an "error", keep the "last" value, or "sum" the values.
+    interactions: the file with the columns user, item and value. Other columns are not read. Without a column value, as
+        in a log of clicks, each row has the value 1.
+    items: the file with the columns item and topics. The topics of an item are joined by the separator; in Parquet,
+        they can also be a list. An item without topics is kept, but covers nothing.
+    separator: the text between two topics.
+    duplicates: what to do if a pair of user and item is repeated: raise an "error", keep the "last" value, or "sum" the
+        values.
 
-    Users, and likewise items, are whole numbers if all of them read as such, else text; this decides their order. An
-    unlisted item, an empty field, and a value that is not a number are errors that name file and line (in Parquet, the
-    row, from 1).
+    If the names of all users are whole numbers, they are converted to whole numbers, and the same for items. Otherwise
+    they stay text. This determines their order. An item that is not in the file of items, an empty field, and a value
+    that is not a number are errors. The message names the file and the line (in Parquet, the row, counted from 1).
 
-    Cost: a few passes over the rows at polars' speed, and a sort of the pairs.
+    Cost: a few passes over the rows with polars, and a sort of the pairs.
 
     """
     if duplicates not in ("error", "last", "sum"):
@@ -53,7 +57,7 @@ def tables(
 
 
 def table_of(path: Path, columns: dict[str, Kind], *, optional: str = "") -> Any:
-    """A table with these columns, CSV or Parquet by suffix; the optional column is dropped if the file lacks it."""
+    """Return a table with these columns, CSV or Parquet by suffix. Omit the optional column if the file lacks it."""
     parquet = path.suffix == ".parquet"
     if optional and optional not in (column_names(path) if parquet else Table(path, columns).header_names()):
         columns = {name: kind for name, kind in columns.items() if name != optional}
@@ -61,13 +65,13 @@ def table_of(path: Path, columns: dict[str, Kind], *, optional: str = "") -> Any
 
 
 def _items(path: Path, separator: str) -> dict[str, list[str]]:
-    """The topics of each item."""
+    """Return the topics of each item."""
     topics_of: dict[str, list[str]] = {}
     for line, name, topics in _item_rows(path, separator):
         if name is None or name == "":
             raise ValueError(f"{path}, line {line}: item must not be empty, got {name!r}")
         if name in topics_of:
-            raise ValueError(f"{path}, line {line}: item {name!r} is here already")
+            raise ValueError(f"{path}, line {line}: item {name!r} appears twice")
         topics_of[name] = [topic.strip() for topic in topics if topic.strip()]
     return topics_of
 
@@ -90,5 +94,5 @@ def _item_rows(path: Path, separator: str) -> Iterable[tuple[int, Any, Iterable[
 
 
 def reads_whole(column: pl.Series) -> bool:
-    """Whether every text in a column is a whole number in canonical form (no leading zeros or plus signs)."""
+    """Return whether every text in a column is a whole number in canonical form (no leading zeros or plus signs)."""
     return bool(column.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").all())

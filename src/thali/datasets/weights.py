@@ -1,4 +1,4 @@
-"""Your own known weights w̄, as a table."""
+"""Known weights w̄, read from your own table."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ class Weights(NamedTuple):
 
 
 def weights(path: str | Path, items: str | Path | None = None) -> Weights:
-    """w̄ from a table with columns item, topic, weight, as CSV or Parquet (by the suffix .parquet).
+    """Load the weights w̄ from a table, which is a CSV file or, if its name ends in .parquet, a Parquet file.
 
     Parameters
     ----------
-    path: each pair of item and topic once, with a weight from 0 to 1. Other columns are not read.
-    items: a table with a column item that lists every item, also those without any topic; by default those of path.
+    path: the file with the columns item, topic and weight. Each pair of item and topic appears once, with a weight from
+        0 to 1. Other columns are not read.
+    items: a file with a column item that lists every item, including items without topics. By default, the items are
+        those in path.
 
-    Items and topics are in ascending order of name; items are whole numbers if all of them read as such. Errors name
-    file and line (in Parquet, the row, from 1). Cost: a few passes over the rows at polars' speed.
+    Items and topics are in ascending order of their names. If the names of all items are whole numbers, they are
+    converted to whole numbers. Error messages name the file and the line (in Parquet, the row, counted from 1). Cost: a
+    few passes over the rows with polars.
 
     """
     pl = polars()
@@ -57,20 +60,20 @@ def weights(path: str | Path, items: str | Path | None = None) -> Weights:
     row = _first(~pl.Series(number.astype(np.int64) * len(topics) + topic).is_first_distinct())
     if row is not None:
         name, its_topic = frame["item"][row], frame["topic"][row]
-        raise ValueError(f"{path}, line {table.line(row)}: item {name!r} has topic {its_topic!r} already")
+        raise ValueError(f"{path}, line {table.line(row)}: item {name!r} and topic {its_topic!r} appear twice")
     return Weights(sp.csr_array((weight, (number, topic)), shape=(len(all_items), len(topics))), all_items, topics)
 
 
 def _listed(path: Path) -> Any:
-    """The column item of a table; a repeated name is an error."""
+    """Return the column item of a table. A repeated name is an error."""
     table = table_of(path, {"item": "text"})
     names = table.read()["item"]
     row = _first(~names.is_first_distinct())
     if row is not None:
-        raise ValueError(f"{path}, line {table.line(row)}: item {names[row]!r} is here already")
+        raise ValueError(f"{path}, line {table.line(row)}: item {names[row]!r} appears twice")
     return names
 
 
 def _first(bad: Any) -> int | None:
-    """The first row where a boolean column is true, or None."""
+    """Return the first row in which a boolean column is true, or None."""
     return int(bad.arg_max()) if bad.any() else None

@@ -1,4 +1,4 @@
-"""Ways to build a list: greedily (plain or fast), optimally for known preferences, or by trading off similarity."""
+"""Ways to build a list: greedily, optimally for known preferences, or by balancing relevance against similarity."""
 
 from thali.lists import diversity
 from thali.lists.greedy import Builder, greedy_lists

@@ -1,9 +1,9 @@
 """Diversifiers: build a list from the relevance of items and their similarity to one another.
 
-They are builders (:class:`thali.lists.Builder`): ``thali.CascadeLinUCB(catalog, K, build=MMR())`` diversifies with
-learned relevance, ``thali.Oracle(catalog, K, theta=theta, build=MMR())`` with known relevance. The relevance of an item
-is its index on an empty list, x·θ̄ + α·sqrt(xᵀM⁻¹x) with x = Δ(e|∅). The similarity of two items is the cosine of their
-weights w̄.
+A diversifier is a builder (:class:`thali.lists.Builder`). For example, ``thali.CascadeLinUCB(catalog, K, build=MMR())``
+diversifies lists with learned relevance, and ``thali.Oracle(catalog, K, theta=theta, build=MMR())`` with known
+relevance. The relevance of an item is its index on an empty list, x·θ̄ + α·sqrt(xᵀM⁻¹x) with x = Δ(e|∅). The similarity
+of two items is the cosine of their weights w̄.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from thali.tools import checks
 from thali.tools.jit import inlined, kernel
 from thali.tools.types import Booleans, Floats, Integers
 
-# DivRank's walk has converged when no entry changes by more than this.
+# The random walk of DivRank has converged when no probability changes by more than this.
 TOLERANCE = 1e-9
 
 
 def relevance(catalog: Catalog, estimate: Floats, inverse: Floats, alpha: float, cap: float = inf) -> Floats:
-    """Return the index of every item on an empty list (L,), at most cap, for one user. Cost: O(L·s²)."""
+    """Return the index of every item on an empty list (L,) for one user, limited to cap. Cost: O(L·s²)."""
     out = np.empty(catalog.L)
     if catalog.custom is None:
         relevances(catalog.sparse, estimate, inverse, alpha, out)
@@ -38,13 +38,13 @@ def relevance(catalog: Catalog, estimate: Floats, inverse: Floats, alpha: float,
 
 
 class Diversifier(ABC):
-    """A builder that trades off the relevance of items against their similarity."""
+    """A builder that balances the relevance of items against their similarity."""
 
     @abstractmethod
-    def fill(self, catalog: Catalog, worth: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
+    def fill(self, catalog: Catalog, rel: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
         """Write one user's list to out (K,).
 
-        worth, norm, excluded (L,): the relevance and ‖w̄‖₂ of every item, and whether it must not be shown.
+        rel, norm, excluded (L,): for every item, its relevance, its norm ‖w̄‖₂, and whether it must not be shown.
         """
 
     def __call__(
@@ -63,17 +63,17 @@ class Diversifier(ABC):
         out, norm = np.empty((len(estimate), K), dtype=np.int64), np.empty(catalog.L)
         norms(catalog.sparse, norm)
         for user in range(len(estimate)):
-            worth = relevance(catalog, estimate[user], inverse[user % len(inverse)], float(alpha[user]), cap)
-            self.fill(catalog, worth, norm, choice.excluded(user, catalog.present), out[user])
+            rel = relevance(catalog, estimate[user], inverse[user % len(inverse)], float(alpha[user]), cap)
+            self.fill(catalog, rel, norm, choice.excluded(user, catalog.present), out[user])
         return out
 
 
 class MMR(Diversifier):
-    """Maximal marginal relevance (Carbonell and Goldstein 1998): relevant items unlike those already listed.
+    """Maximal marginal relevance (Carbonell and Goldstein 1998): items that are relevant and unlike those above them.
 
-    Each position gets the item with the largest λ·rel(e) - (1-λ)·max_{s∈S} sim(e, s). The original paper leaves the
-    scales of the two terms open. Here relevance is divided by its largest absolute value among the items to choose
-    from. λ = 1 ranks by relevance alone.
+    Each position gets the item with the largest λ·rel(e) - (1-λ)·max_{s∈S} sim(e, s). The original paper does not say
+    how to scale the two terms. Here, the relevance is divided by its largest absolute value among the items to choose
+    from. With λ = 1, items are ranked by relevance alone.
 
     trade_off: λ in [0, 1]; 0.5 by default. Cost for each list: O(K·L), at worst O(K·L·s).
 
@@ -92,38 +92,48 @@ class MMR(Diversifier):
     def __init__(self, trade_off: float = 0.5) -> None:
         self.trade_off = checks.number("trade_off of MMR", trade_off, low=0.0, high=1.0)
 
-    def fill(self, catalog: Catalog, worth: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
+    def fill(self, catalog: Catalog, rel: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
         """Write one user's list to out (K,)."""
-        mmr(catalog.sparse, catalog.d, norm, worth, excluded, self.trade_off, out)
+        mmr(catalog.sparse, catalog.d, norm, rel, excluded, self.trade_off, out)
 
 
-def divrank_prior(worth: Floats) -> Floats:
-    """Return the distribution (m,) from which DivRank's walk starts, given the relevance worth (m,).
+def divrank_prior(rel: Floats) -> Floats:
+    """Return the distribution (m,) from which the walk of DivRank starts, given the relevance rel (m,).
 
-    It is proportional to relevance where that is positive, almost 0 elsewhere, and uniform if no relevance is positive;
-    then tilted by up to 1% in favour of lower items. It sums to 1.
+    The probability of an item is proportional to its relevance if that is positive, and almost 0 otherwise. If no
+    relevance is positive, the distribution is uniform. In both cases, items with lower numbers get up to 1% more. The
+    probabilities sum to 1.
     """
-    prior = np.maximum(worth, 0.0)
-    prior = prior + 1e-9 * prior.max() if prior.max() > 0.0 else np.ones(worth.size)
-    prior = prior * np.linspace(1.01, 1.0, worth.size)
+    prior = np.maximum(rel, 0.0)
+    prior = prior + 1e-9 * prior.max() if prior.max() > 0.0 else np.ones(rel.size)
+    prior = prior * np.linspace(1.01, 1.0, rel.size)
     return np.asarray(prior / prior.sum())
 
 
 class DivRank(Diversifier):
     """DivRank (Mei et al. 2010): ranks items by a random walk over similar items that prefers items it visited before.
 
-    Items are ranked by the distribution of this vertex-reinforced random walk. Items with many visits draw visits away
-    from similar ones, so that the top holds one of each kind. The walk starts from a prior and jumps back to it. The
-    prior is the relevance where that is positive, or uniform if no relevance is. This is the pointwise form of the
-    paper, which takes the number of visits to be proportional to the current distribution.
+    Items are ranked by the distribution of this vertex-reinforced random walk. An item with many visits draws visits
+    away from similar items, so the top of the ranking contains one item of each kind. The walk starts from a prior
+    distribution, and sometimes jumps back to it. The prior is proportional to the positive relevances, or uniform if
+    there are none. This is the pointwise variant in that paper, which assumes that the number of visits is proportional
+    to the current distribution.
 
-    Departs from its paper: the graph holds only the ``pool`` most relevant items, as is usual for a second stage, with
-    cosines as weights. The walk converges slowly, so it stops after at most ``rounds`` steps. Items with equal weights
-    could not be distinguished, so the prior is tilted by up to 1% in favour of lower items.
+    This class departs from the original paper in three ways. The graph contains only the ``pool`` most relevant items,
+    as is usual when results are reranked, and its edges are weighted by cosines. The walk converges slowly, so it stops
+    after at most ``rounds`` steps. Because items with equal weights would tie, the prior of items with lower numbers is
+    increased by up to 1%.
 
-    damping: λ from 0 to 0.99; 0.9 as in the paper. link: the share of a step that leaves an item (α in the paper), from
-    0 to 0.99; 0.25 as in the paper. pool: the number of items in the graph, at least K. rounds: the largest number of
-    steps. Cost for each list: O(L·s² + rounds·pool·s).
+    Parameters
+    ----------
+    damping: λ from 0 to 0.99; 0.9 by default, as in the original paper.
+    link: the probability that a step leaves the current item (α in the original paper), from 0 to 0.99; 0.25 by
+        default, as in the original paper.
+    pool: the number of items in the graph; K if that is larger.
+    rounds: the largest number of steps.
+
+    Cost for each list: O(L·s² + rounds·pool·s).
+
     """
 
     def __init__(self, damping: float = 0.9, link: float = 0.25, pool: int = 50, rounds: int = 200) -> None:
@@ -132,20 +142,20 @@ class DivRank(Diversifier):
         self.pool = checks.integer("pool of DivRank", pool, low=1)
         self.rounds = checks.integer("rounds of DivRank", rounds, low=1)
 
-    def fill(self, catalog: Catalog, worth: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
+    def fill(self, catalog: Catalog, rel: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
         """Write one user's list to out (K,)."""
         size = min(max(out.size, self.pool), int(excluded.size - excluded.sum()))
         pool, rank = np.empty((1, size), dtype=np.int64), np.empty(size)
-        top_lists(np.where(excluded, -inf, worth)[None], pool)
+        top_lists(np.where(excluded, -inf, rel)[None], pool)
         chosen = np.sort(pool[0])
-        prior = divrank_prior(worth[chosen])
+        prior = divrank_prior(rel[chosen])
         divrank(catalog.sparse, norm, chosen, catalog.d, prior, self.damping, self.link, self.rounds, TOLERANCE, rank)
         out[:] = chosen[np.argsort(-rank, kind="stable")[: out.size]]
 
 
 @kernel
 def relevances(items: Items, estimate: Floats, inverse: Floats, alpha: float, out: Floats) -> None:
-    """Write the index of every item on an empty list, x = Δ(e|∅) = w̄_e, for one user to out (L,). O(s²) an item."""
+    """Write one user's index of every item on an empty list, where x = Δ(e|∅) = w̄_e, to out (L,). O(s²) per item."""
     x, wide = np.empty(estimate.size), alpha != 0.0
     for e in range(out.size):
         lo, hi = items.begin[e], items.end[e]
@@ -155,7 +165,7 @@ def relevances(items: Items, estimate: Floats, inverse: Floats, alpha: float, ou
 
 @kernel
 def norms(items: Items, out: Floats) -> None:
-    """Write ‖w̄_e‖₂ of every item to out (L,). A norm too small to compute a cosine counts as 0, as without topics."""
+    """Write ‖w̄_e‖₂ for every item to out (L,). A norm too small to compute a cosine with is set to 0."""
     for e in range(out.size):
         total = 0.0
         for a in range(items.begin[e], items.end[e]):
@@ -164,25 +174,25 @@ def norms(items: Items, out: Floats) -> None:
 
 
 @kernel
-def mmr(items: Items, d: int, norm: Floats, worth: Floats, excluded: Booleans, trade_off: float, out: Integers) -> None:
-    """Write to out (K,), at each position, the item with the largest λ·rel(e) - (1-λ)·m·max_{s in list} cos(w̄_e, w̄_s).
+def mmr(items: Items, d: int, norm: Floats, rel: Floats, excluded: Booleans, trade_off: float, out: Integers) -> None:
+    """Write a list to out (K,), where each item maximizes λ·rel(e) - (1-λ)·m·max_{s in the list above} cos(w̄_e, w̄_s).
 
-    worth (L,) is rel. m is the largest |rel| among the items to choose from (1 if all are 0), so that both terms have
-    the same scale. λ = trade_off. An item without topics is similar to no other. Items in excluded (L,) are not shown.
-    Ties go to the lowest item.
+    λ = trade_off. m is the largest |rel| among the items to choose from (1 if all are 0), so that both terms have the
+    same scale. An item without topics has similarity 0 to every other item. excluded (L,): items not to show. Ties go
+    to the lowest item number.
 
-    A score only falls as the list grows, so an item is compared with further items of the list only while it could
-    still win. Cost: O(K·L), at worst O(K·L·s).
+    A score can only decrease as the list grows. So an item is compared with further items of the list only while it
+    could still win. Cost: O(K·L), at worst O(K·L·s).
     """
-    L, K = worth.size, out.size
+    L, K = rel.size, out.size
     listed = np.zeros((K, d))
     score, seen = np.empty(L), np.zeros(L, dtype=np.int64)  # the score given the first ``seen`` items of the list
     closest = np.zeros(L)
     scale = 0.0
     for e in range(L):
-        score[e] = -np.inf if excluded[e] else trade_off * worth[e]
+        score[e] = -np.inf if excluded[e] else trade_off * rel[e]
         if not excluded[e]:
-            scale = max(scale, abs(worth[e]))
+            scale = max(scale, abs(rel[e]))
     scale = scale if scale > 0.0 else 1.0
     for k in range(K):
         best, most = -1, -np.inf
@@ -194,7 +204,7 @@ def mmr(items: Items, d: int, norm: Floats, worth: Floats, excluded: Booleans, t
                 seen[e] += 1
                 if cosine > closest[e] * norm[e]:
                     closest[e] = cosine / norm[e]
-                    score[e] = trade_off * worth[e] - (1.0 - trade_off) * scale * closest[e]
+                    score[e] = trade_off * rel[e] - (1.0 - trade_off) * scale * closest[e]
             if score[e] > most:
                 best, most = e, score[e]
         out[k] = best
@@ -218,11 +228,11 @@ def divrank(
 ) -> None:
     """Write the stationary distribution of DivRank's walk over the m chosen items to out (m,).
 
-    From u the walk goes to v with probability (1-λ)·prior_v + λ·p0(u,v)·N_v/D_u, D_u = Σ_v p0(u,v)·N_v, where p0(u,v) =
-    link·cos(u,v)/deg(u) for v ≠ u and p0(u,u) = 1 - link (1 if u is similar to no other), λ = damping, and N_v, the
-    visits of v, are taken to be proportional to the current distribution. Repeats until no entry changes by more than
-    tolerance, at most rounds times. Cosines are inner products of unit vectors, so sums over all pairs become sums over
-    topics: a round costs O(m·s), not O(m²).
+    From u, the walk moves to v with probability (1-λ)·prior_v + λ·p0(u,v)·N_v/D_u, where D_u = Σ_v p0(u,v)·N_v and
+    λ = damping. For v ≠ u, p0(u,v) = link·cos(u,v)/deg(u). p0(u,u) = 1 - link, or 1 if no other item is similar to u.
+    N_v, the number of visits to v, is assumed to be proportional to the current distribution. The computation repeats
+    until no probability changes by more than tolerance, at most rounds times. Cosines are inner products of unit
+    vectors, so sums over all pairs become sums over topics, and a round costs O(m·s) instead of O(m²).
     """
     m, size = chosen.size, 0
     for u in range(m):
@@ -237,22 +247,22 @@ def divrank(
         unit[at : at + count] *= 1.0 / norm[chosen[u]] if norm[chosen[u]] > 0.0 else 0.0
     leave, stay, share, current = np.zeros(m), np.ones(m), np.ones(m), prior.copy()
     sums, flow = np.empty(d), np.empty(m)
-    gather(start, topic, unit, share, sums)
+    weighted_sum(start, topic, unit, share, sums)
     for u in range(m):
-        degree = along(start, topic, unit, u, sums) - 1.0
+        degree = inner_product(start, topic, unit, u, sums) - 1.0
         if degree > 1e-9:
             leave[u], stay[u] = link / degree, 1.0 - link
     for _ in range(rounds):
-        gather(start, topic, unit, current, sums)
+        weighted_sum(start, topic, unit, current, sums)
         for u in range(m):
-            neighbours = max(0.0, along(start, topic, unit, u, sums) - current[u])
-            reach = leave[u] * neighbours + stay[u] * current[u]
+            neighbors = max(0.0, inner_product(start, topic, unit, u, sums) - current[u])
+            reach = leave[u] * neighbors + stay[u] * current[u]
             flow[u] = current[u] / reach if reach > 0.0 else 0.0
             share[u] = flow[u] * leave[u]
-        gather(start, topic, unit, share, sums)
+        weighted_sum(start, topic, unit, share, sums)
         moved = 0.0
         for v in range(m):
-            arriving = max(0.0, along(start, topic, unit, v, sums) - share[v]) + flow[v] * stay[v]
+            arriving = max(0.0, inner_product(start, topic, unit, v, sums) - share[v]) + flow[v] * stay[v]
             out[v] = (1.0 - damping) * prior[v] + damping * current[v] * arriving
             moved = max(moved, abs(out[v] - current[v]))
         current[:] = out
@@ -261,8 +271,8 @@ def divrank(
 
 
 @inlined
-def gather(start: Integers, topic: Integers, unit: Floats, share: Floats, out: Floats) -> None:
-    """Write Σ_v share_v·v over all unit vectors v to out (d,)."""
+def weighted_sum(start: Integers, topic: Integers, unit: Floats, share: Floats, out: Floats) -> None:
+    """Write Σ_v share_v·v, summed over all unit vectors v, to out (d,)."""
     for j in range(out.size):
         out[j] = 0.0
     for v in range(share.size):
@@ -271,7 +281,7 @@ def gather(start: Integers, topic: Integers, unit: Floats, share: Floats, out: F
 
 
 @inlined
-def along(start: Integers, topic: Integers, unit: Floats, u: int, vector: Floats) -> float:
+def inner_product(start: Integers, topic: Integers, unit: Floats, u: int, vector: Floats) -> float:
     """Return ⟨u, vector⟩ for unit vector number u."""
     total = 0.0
     for a in range(start[u], start[u + 1]):

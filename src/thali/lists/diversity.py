@@ -1,7 +1,7 @@
-"""Four measures of how diverse a list is. Each returns (lists,) for lists (lists, K) on a catalog.
+"""Four measures of how diverse a list is. Each takes lists (lists, K) and returns one number for each list (lists,).
 
-An item e belongs to topic j if w̄(e,j) > 0. All take O(K·d) or O(K²·d) for each list, in NumPy: use them for the
-recorded points of a run, not for every step.
+An item e belongs to topic j if w̄(e,j) > 0. All measures take O(K·d) or O(K²·d) for each list, in NumPy. Use them for
+the recorded points of a run, not for every step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from thali.tools.types import Floats
 
 
 def topic_coverage(catalog: Catalog, lists: Any) -> Floats:
-    """Return the mean over topics of the coverage c_j(A): 1 if every topic is fully covered.
+    """Return the coverage c_j(A), averaged over topics. It is 1 if every topic is fully covered.
 
     Examples
     --------
@@ -30,11 +30,11 @@ def topic_coverage(catalog: Catalog, lists: Any) -> Floats:
 
 
 def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
-    """Return the mean of (1 - cosine of the two sets of topics) over all pairs of items.
+    """Return the distance between two items, averaged over all pairs of items in the list.
 
-    0 if all items have the same topics; 1 if no two items share a topic, and for a list of one item. A pair in which an
-    item has no topics counts as 0, because such an item does not make a list more diverse (Smyth and McClave 2001;
-    Ziegler 2005).
+    The distance is 1 minus the cosine of the two items' sets of topics (Smyth and McClave 2001; Ziegler 2005). The
+    average is 0 if all items have the same topics, and 1 if no two items share a topic. It is also 1 for a list of one
+    item. A pair in which an item has no topics counts as 0, because such an item does not make a list more diverse.
 
     >>> import thali
     >>> catalog = thali.Catalog([[0.5, 0.0], [0.3, 0.0], [0.0, 0.5]])
@@ -53,10 +53,10 @@ def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
 
 
 def topic_entropy(catalog: Catalog, lists: Any) -> Floats:
-    """Return the entropy of the list's topics, divided by log d: 1 if all topics are equally frequent, 0 if there is
-    only one topic or none.
+    """Return the entropy of the topics in the list, divided by log d.
 
-    Each item has one vote, divided evenly among its topics.
+    It is 1 if all topics are equally frequent, and 0 if the list has only one topic or none. Each item has one vote,
+    which is divided evenly among its topics.
 
     >>> import thali
     >>> catalog = thali.Catalog([[0.5, 0.0], [0.3, 0.0], [0.0, 0.5]])
@@ -75,10 +75,9 @@ def topic_entropy(catalog: Catalog, lists: Any) -> Floats:
 def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
     """Return the intent-aware expected reciprocal rank (Chapelle et al. 2011).
 
-    Σ_j θ_j Σ_k (1/k)·w̄(a_k,j)·Π_{i<k}(1 - w̄(a_i,j)).
-
-    θ (lists, d) are the probabilities of intents, and w̄ the probabilities that an item satisfies one. The value is high
-    if every topic that a person wants is served near the top.
+    It is Σ_j θ_j Σ_k (1/k)·w̄(a_k,j)·Π_{i<k}(1 - w̄(a_i,j)), where θ_j is the probability that the user is interested in
+    topic j (theta: (lists, d)), and w̄(e,j) is the probability that item e satisfies this interest. The value is high if
+    every topic that the user wants has a good item near the top.
 
     >>> import thali
     >>> catalog = thali.Catalog([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5]])
@@ -96,8 +95,8 @@ def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
 
 
 def _share(values: Floats) -> Floats:
-    """Clip values that leave [0, 1] only by rounding."""
-    return np.clip(values, 0.0, 1.0) + 0.0  # no negative zeros
+    """Clip values that lie outside [0, 1] only because of rounding."""
+    return np.clip(values, 0.0, 1.0) + 0.0  # turns -0.0 into 0.0
 
 
 def _members(catalog: Catalog, lists: Any) -> Floats:

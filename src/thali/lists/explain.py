@@ -1,4 +1,4 @@
-"""Why each item is in a list: the two parts of its index, and what it adds in each of its topics."""
+"""Explain why each item is in a list: the two parts of its index, and what it adds to each of its topics."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Explanation(NamedTuple):
     sizes: Integers
     """(K,): the number of topics of each item."""
     topics: Integers
-    """(n,): the topics of each item, item after item."""
+    """(n,): the topics of the first item, then those of the second item, and so on."""
     gains: Floats
-    """(n,): the gains x in these topics."""
+    """(n,): the gains x on these topics."""
 
 
 def explain(
     catalog: Catalog, chosen: Integers, estimate: Floats, inverse: Floats, alpha: float, *, features: str = "gains"
 ) -> Explanation:
-    """Explain the list chosen (K,) for one user, with estimate θ̄ (d,) and inverse M⁻¹ (d, d).
+    """Explain one user's list ``chosen`` (K,), given estimate θ̄ (d,) and inverse M⁻¹ (d, d).
 
-    belief + exploration is the index by which items were compared, up to the rounding of one sum. Cost: O(K·s²).
+    belief + exploration is the index by which items were compared, except for the rounding of this sum. Cost: O(K·s²).
     """
     if catalog.custom is None:
         kind = catalog.kind if features == "gains" else FIXED
@@ -75,10 +75,11 @@ def parts(kind: int, items: Items, chosen: Integers, estimate: Floats, inverse: 
 
 @kernel
 def distance(sizes: Integers, topics: Integers) -> float:
-    """Return the mean of (1 - cosine of the two sets of topics) over all pairs of items, from an explanation.
+    """Return the mean of (1 - cosine of the two sets of topics) over all pairs of items, given their topics.
 
-    The same as :func:`thali.lists.diversity.intra_list_distance`: a pair in which an item has no topics counts as 0,
-    and a list of one item as 1. Cost: O(K²·s).
+    sizes and topics are those of an :class:`Explanation`. The result is the same as that of
+    :func:`thali.lists.diversity.intra_list_distance`. A pair in which an item has no topics counts as 0, and a list of
+    one item counts as 1. Cost: O(K²·s).
     """
     K = sizes.size
     if K == 1:

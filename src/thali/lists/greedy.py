@@ -1,4 +1,4 @@
-"""Greedy lists: by the search engine if the coverage is compiled, otherwise by the plain loop."""
+"""Greedy lists, built by the search engine if the coverage is compiled and by the plain loop otherwise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from thali.tools.types import Floats, Integers
 
 
 class Builder(Protocol):
-    """Builds lists from the beliefs about each user. The paper's regret bound holds for any γ-approximation."""
+    """A function that builds lists from what a policy has learned about each user.
+
+    The paper's regret bound holds for any builder that is a γ-approximation.
+    """
 
     def __call__(
         self,
@@ -31,8 +34,8 @@ class Builder(Protocol):
     ) -> Integers:
         """Return lists (users, K) for estimate (users, d), inverse (users, d, d) or (1, d, d), and alpha (users,).
 
-        choice says what each user may be shown; it is passed only if something is left out. inverse is M⁻¹ for an M
-        with M - I positive semidefinite and a condition number up to about 1e14.
+        estimate is θ̄. inverse is M⁻¹, where M - I is positive semidefinite and the condition number of M is at most
+        about 1e14. choice says which items each user may be shown. It is passed only if some items are not allowed.
         """
         ...
 
@@ -48,11 +51,11 @@ def build(
     cap: float = inf,
     choice: Choice = ALL,
 ) -> Integers:
-    """Return lists that take at each position the item with the largest index x·θ̄ + α·sqrt(xᵀM⁻¹x), at most cap.
+    """Return lists with, at each position, the item that has the largest index min(cap, x·θ̄ + α·sqrt(xᵀM⁻¹x)).
 
-    Algorithm 1, lines 5-11, with x = Δ(e|S) for features="gains" and x = Δ(e|∅) for "items". Ties go to the lowest
-    item. :mod:`thali.lists.plain` defines these lists; :mod:`thali.lists.engine` finds the same ones without scoring
-    every item.
+    This is Algorithm 1, lines 5-11, with x = Δ(e|S) for features="gains" and x = Δ(e|∅) for features="items". Ties go
+    to the lowest item number. :mod:`thali.lists.plain` defines these lists. :mod:`thali.lists.engine` finds the same
+    lists without scoring every item.
     """
     chosen = plain.build if catalog.custom is not None else engine.build
     return chosen(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap, choice=choice)
@@ -61,8 +64,8 @@ def build(
 def greedy_lists(catalog: Catalog, theta: Any, K: int, *, candidates: Any = None, exclude: Any = None) -> Integers:
     """Return the greedy list of each user (users, K) for known preferences theta (users, d).
 
-    Each position gets the item that adds the most: a_k = argmax_e ⟨Δ(e | a_1..a_{k-1}), θ⟩ (Section 3.2, "Optimal
-    List"). candidates, exclude: as in :meth:`thali.Policy.recommend`.
+    Each position gets the item that adds the most to the items above it: a_k = argmax_e ⟨Δ(e | a_1..a_{k-1}), θ⟩
+    (Section 3.2, "Optimal List"). candidates, exclude: as in :meth:`thali.Policy.recommend`.
 
     Examples
     --------
@@ -88,9 +91,9 @@ def under(
     build: Builder = build,
     features: str = "gains",
 ) -> Integers:
-    """Return the lists (users, K) that a builder makes for known preferences theta (users, d), without exploration.
+    """Build lists (users, K) for known preferences theta (users, d), without exploration.
 
-    With α = 0 nothing reads M⁻¹, so one array of zeros serves all users.
+    With α = 0, builders do not read M⁻¹, so all users share one array of zeros.
     """
     inverse, alpha = np.zeros((1, catalog.d, catalog.d)), np.zeros(len(theta))
     among = {} if choice is ALL else {"choice": choice}

@@ -1,4 +1,4 @@
-"""The optimal list for known preferences, by branch and bound over ordered lists."""
+"""The optimal list for known preferences, found by branch and bound over ordered lists."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from thali.tools.types import Booleans, Floats, Integers
 
 
 def optimal_list(catalog: Catalog, theta: Any, K: int) -> Integers:
-    """Return the list (K,) that maximises the probability of a click, for one user's theta (d,).
+    """Return the list (K,) that maximizes the probability of a click, for the preferences theta (d,) of one user.
 
-    A* = argmax_A f(A, θ) with f(A, θ) = 1 - Π_k (1 - ⟨Δ(a_k | a_1..a_{k-1}), θ⟩) (Section 3.2, "Optimal List"). The
-    result is exact. The search is over ordered lists, because the order decides what each item adds.
+    This is A* = argmax_A f(A, θ) with f(A, θ) = 1 - Π_k (1 - ⟨Δ(a_k | a_1..a_{k-1}), θ⟩) (Section 3.2, "Optimal List").
+    The result is exact. The search covers all orders of the items, because what an item adds depends on the items above
+    it.
 
-    Cost: exponential in K. L=100, K=4 takes a fraction of a second, or a few seconds if items are nearly alike; each
-    further position takes many times as long. A coverage object of your own is searched in the same way, in Python.
+    Cost: exponential in K. L=100, K=4 takes a fraction of a second, or a few seconds if items are very similar. Each
+    additional position takes many times as long. With a custom coverage object, the same search runs in Python.
     """
     checks.instance("catalog of optimal_list", catalog, Catalog)
     theta = checks.preferences("theta", checks.floats("theta", theta, (catalog.d,), "(d,)")[None], catalog.d)[0]
@@ -38,7 +39,7 @@ def optimal_list(catalog: Catalog, theta: Any, K: int) -> Integers:
 
 
 def _optimal_custom(catalog: Catalog, theta: Floats, K: int) -> Integers:
-    """Return the optimal list for a coverage object of your own, by branch and bound as in the kernel."""
+    """Return the optimal list for a custom coverage object, by the same search as in the kernel."""
     best, least = [0], 2.0
 
     def extend(chosen: list[int], missed: float) -> None:
@@ -62,9 +63,9 @@ def _optimal_custom(catalog: Catalog, theta: Floats, K: int) -> Integers:
 
 
 def _twins(catalog: Catalog) -> Integers:
-    """Return for each item the nearest item before it with the same weights, or -1 (L,).
+    """Return, for each item, the last item with a lower number and the same weights, or -1 (L,).
 
-    The search lists an item only after its twin, so that it does not try both orders.
+    The search lists an item only after this twin, so that it does not try both orders.
     """
     twin = np.full(catalog.L, -1, dtype=np.int64)
     last: dict[tuple[bytes, bytes], int] = {}
@@ -82,11 +83,12 @@ def branch_and_bound(
 ) -> tuple[Integers, float]:
     """Return the argmax of f(A, θ) over all lists of K items, for one θ ≥ 0, and its probability of no click.
 
-    present (L,): the items that were not removed; twin[e]: the nearest item before e with the same weights, or -1.
+    present (L,): whether each item is in the catalog. twin (L,): the result of :func:`_twins`.
 
-    Depth first, largest gain first. Gains can only fall as the list grows. So if a prefix has r positions left, every
-    list that continues it has a probability of no click, Π(1 - ⟨Δ, θ⟩), of at least that of the prefix times Π(1 - g)
-    over the r largest current gains g.
+    The search is depth first and tries the item with the largest gain first. The probability of no click on a list is
+    Π(1 - ⟨Δ, θ⟩). Gains can only decrease as the list grows. So if the first items of a list are chosen and r positions
+    remain, the probability of no click on the complete list is at least that of the chosen items times Π(1 - g) over
+    the r largest current gains g.
     """
     L, d = present.size, theta.size
     count = np.sum(present)

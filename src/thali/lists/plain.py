@@ -1,14 +1,14 @@
-"""Algorithm 1, lines 5-11, as a plain loop over all items: the definition of an exact list.
+"""Algorithm 1, lines 5-11, as a plain loop over all items. This is the definition of an exact list.
 
 Each position gets the item with the largest index
 
     x·θ̄ + α·sqrt(xᵀM⁻¹x),   x = Δ(e|S),
 
-where S is the list so far. Ties go to the lowest item. :func:`index` is the one scalar function that computes it. Any
-faster way to build lists (:mod:`thali.lists.engine`) must return the same ones, bit for bit.
+where S is the list so far. Ties go to the lowest item number. The function :func:`index` computes the index of one
+item. Any faster way to build lists (:mod:`thali.lists.engine`) must return the same lists, bit for bit.
 
-Departs from the paper only in rounding and range: each product is fused with the sum it is added to, so that both are
-rounded once, and an index is at most ``cap``.
+This loop differs from the paper only in rounding and range. A product and the sum to which it is added are computed as
+one fused operation, which rounds only once. And an index is limited to ``cap``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def greedy(
 ) -> None:
     """Write lists to out (users, K): Algorithm 1, lines 5-11, for a batch of users.
 
-    estimate: θ̄ (users, d); inverse: M⁻¹ (users, d, d), or (1, d, d) for all users; alpha: α (users,).
-    allowed[start[u]:start[u + 1]]: the items that user u may be shown, ascending. If start is (2,), they are the same
-    for all users. Cost: O(K·n·s²) for each user and n items with s topics each.
+    estimate: θ̄ (users, d). inverse: M⁻¹ (users, d, d), or (1, d, d) if all users share one. alpha: α (users,).
+    allowed[start[u]:start[u + 1]]: the items that user u may be shown, in ascending order. If start has shape (2,), all
+    users share one set of items. Cost: O(K·n·s²) for each user, if n items with s topics each are allowed.
     """
     users, K = out.shape
     state, x = np.empty(estimate.shape[1]), np.empty(estimate.shape[1])
@@ -80,7 +80,7 @@ def index(
     cap: float,
     x: Floats,
 ) -> float:
-    """Return the index of item e, min(cap, x·θ̄ + α·sqrt(xᵀM⁻¹x)) (Algorithm 1, line 9). x is scratch."""
+    """Return the index of item e, min(cap, x·θ̄ + α·sqrt(xᵀM⁻¹x)) (Algorithm 1, line 9). x is scratch space."""
     lo, hi = items.begin[e], items.end[e]
     mean, variance = mean_and_variance(
         kind, lo, hi, items.topics, items.weights, state, estimate, inverse, alpha != 0.0, x
@@ -101,10 +101,11 @@ def mean_and_variance(
     wide: bool,
     x: Floats,
 ) -> tuple[float, float]:
-    """Return x·θ̄ and xᵀM⁻¹x for one item, over its topics[lo:hi] in ascending order.
+    """Return x·θ̄ and xᵀM⁻¹x for one item with the topics topics[lo:hi], which are in ascending order.
 
-    state (d,) is the coverage so far (:mod:`thali.catalog.coverage`). The gains are left in x, (s,) or longer. If
-    ``wide`` is False, the variance is 0. Cost: O(s²) for an item with s topics.
+    state (d,) is the coverage so far (:mod:`thali.catalog.coverage`). The gains are written to x, which has at least s
+    entries. If ``wide`` is False, xᵀM⁻¹x is not computed and 0 is returned for it. Cost: O(s²) for an item with s
+    topics.
     """
     mean, variance = 0.0, 0.0
     for a in range(hi - lo):
@@ -137,10 +138,10 @@ def build(
     cap: float = inf,
     choice: Choice = ALL,
 ) -> Integers:
-    """Return the lists (users, K) of :func:`greedy`: a :class:`thali.lists.greedy.Builder` for any coverage.
+    """Return lists (users, K) as defined by :func:`greedy`. This is a :class:`thali.lists.greedy.Builder`.
 
-    x = Δ(e|S) for features="gains", Δ(e|∅) for "items". Cost for each user: O(K·L·s²); with a coverage object of your
-    own O(K·L·d²), and L calls to it at each position.
+    x = Δ(e|S) for features="gains", and x = Δ(e|∅) for features="items". Cost for each user: O(K·L·s²). With a custom
+    coverage object: O(K·L·d²), and L calls of its method at each position.
     """
     out = np.empty((len(estimate), K), dtype=np.int64)
     if catalog.custom is None:
@@ -165,7 +166,7 @@ def build(
 
 @kernel
 def indices(X: Floats, estimate: Floats, inverse: Floats, alpha: float, out: Floats) -> None:
-    """Write the index of each row of dense features X (L, d), for one user, to out (L,)."""
+    """Write the index of each item to out (L,), for one user, given the features X (L, d) of all items."""
     L, d = X.shape
     topics = np.arange(d)
     x = np.empty(d)

@@ -12,7 +12,7 @@ from thali.tools.types import Floats, Integers
 
 @inlined
 def range_of(user: int, start: Integers | None, everything: int) -> tuple[Any, Any]:
-    """Return the range of ``items`` that a user may be shown; all items if start is None."""
+    """Return the range (begin, end) in ``items`` that a user may be shown. If start is None, every item is allowed."""
     if start is None:
         return np.int64(0), np.int64(everything)
     set_number = user if start.size > 2 else 0
@@ -21,9 +21,10 @@ def range_of(user: int, start: Integers | None, everything: int) -> tuple[Any, A
 
 @inlined
 def insert(item: Any, value: float, size: int, top: Floats, out: Integers) -> int:
-    """Insert an item into out, the ``size`` best items so far in descending order. Equal values keep their order.
+    """Insert an item into out (K,), which contains the ``size`` best items so far in descending order of their values.
 
-    top (K,) holds the values of these items. Returns the new size, at most K.
+    An item goes below items with an equal value. top (K,) contains the values of the items in out. Returns the new
+    size, which is at most K.
     """
     K = out.size
     if size == K and value <= top[K - 1]:
@@ -40,10 +41,11 @@ def insert(item: Any, value: float, size: int, top: Floats, out: Integers) -> in
 
 @kernel
 def top_lists(values: Floats, out: Integers, items: Integers | None = None, start: Integers | None = None) -> None:
-    """Write the K items with the largest values (users, L) to out (users, K), in descending order, ties to the lowest.
+    """Write the K items with the largest values (users, L) to out (users, K), in descending order of their values.
 
-    items, start: user u may be shown items[start[u]:start[u + 1]], ascending. If start is (2,), all users share one
-    range. By default, every item is allowed. Cost: O(L) for each user.
+    Ties go to the lowest item number. items, start: user u may be shown items[start[u]:start[u + 1]], which are in
+    ascending order. If start has shape (2,), all users share one range. By default, every item is allowed. Cost: O(L)
+    for each user.
     """
     users, K = out.shape
     top = np.empty(K)
@@ -56,7 +58,7 @@ def top_lists(values: Floats, out: Integers, items: Integers | None = None, star
 
 
 @inlined
-def holds(row: Integers, item: Any) -> bool:
+def contains(row: Integers, item: Any) -> bool:
     """Return whether an item is in a list."""
     found = False
     for k in range(row.size):

@@ -1,4 +1,4 @@
-"""Click models for simulations: how people click, and how their tastes change."""
+"""Click models for simulations: how people click, and how their preferences change."""
 
 from thali.people.cascade import Cascade, DiverseCascade, LinearSubmodular
 from thali.people.drift import Drift

@@ -1,4 +1,4 @@
-"""Tastes that change: users who click by one model for some steps, then by another."""
+"""Preferences that change: users who click according to one model for some steps, and then according to another."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from thali.tools.types import Floats, Integers
 class Drift(ClickModel):
     """A sequence of click models for the same users and items. :func:`thali.simulate` calls :meth:`at` at each step.
 
-    Regret is measured against the current best list. Attraction, best lists and all that follows from them depend on
-    the step, so ask the current model for them: ``drift.at(step)``.
+    Regret is measured against the current best list. The attraction, the best lists and everything computed from them
+    depend on the step, so use the current model for these: ``drift.at(step)``.
 
     Parameters
     ----------
-    stages: click models.
-    starts: the step at which each stage begins, from 0, ascending; the first is 0.
-    cycle: the number of steps after which the stages start over; never, by default.
+    stages: the click models.
+    starts: the step at which each stage begins, in increasing order. The first is 0.
+    cycle: the number of steps after which the stages start over. By default, they never do.
 
     Attributes
     ----------
-    catalog, theta: those of the last stage, if it has them.
+    catalog, theta: the catalog and theta of the last stage, if it has them.
 
     Examples
     --------
@@ -52,31 +52,33 @@ class Drift(ClickModel):
             checks.integer("starts of Drift", start, low=0) for start in checks.sequence("starts of Drift", starts)
         ]
         if not self.stages or len(self.starts) != len(self.stages):
-            count = f"{len(self.starts)} for {len(self.stages)} stages"
-            raise ValueError(f"starts of Drift must be one for each stage, and there must be a stage, got {count}")
+            raise ValueError(
+                f"starts of Drift must have one step for each stage, and at least one, got {len(self.starts)} starts "
+                f"for {len(self.stages)} stages"
+            )
         if self.starts[0] != 0 or any(a >= b for a, b in zip(self.starts, self.starts[1:], strict=False)):
-            raise ValueError(f"starts of Drift must begin with 0 and ascend, got {self.starts}")
+            raise ValueError(f"starts of Drift must begin with 0 and increase, got {self.starts}")
         self.cycle = None if cycle is None else checks.integer("cycle of Drift", cycle, low=self.starts[-1] + 1)
         last = self.stages[-1]
         for stage in self.stages:
             if isinstance(stage, Drift):
-                raise TypeError("stages of Drift must not drift themselves, got a Drift")
+                raise TypeError("stages of Drift must not be Drift models themselves, got a Drift")
             if (stage.users, stage.L) != (last.users, last.L):
                 raise ValueError(
-                    f"stages of Drift must have the same users and items, got {stage.users} users and {stage.L} items, "
-                    f"and {last.users} and {last.L}"
+                    f"stages of Drift must have the same numbers of users and items, got {stage.users} users and "
+                    f"{stage.L} items in one stage, and {last.users} users and {last.L} items in another"
                 )
             if stage.catalog is not None and last.catalog is not None:
                 mine, its = ((catalog.items, catalog.topics) for catalog in (stage.catalog, last.catalog))
                 if mine != its:
-                    raise ValueError("stages of Drift must have the same items and topics, got other names")
+                    raise ValueError("stages of Drift must have the same items and topics, got different names")
         self.users = last.users
         self.catalog: Catalog | None = last.catalog
         self.theta = last.theta
 
     @classmethod
     def abrupt(cls, before: ClickModel, after: ClickModel, when: int) -> Self:
-        """Return a drift with one model before step ``when`` and the other from then on."""
+        """Return a drift that uses one model before step ``when``, and the other model from this step on."""
         return cls([before, after], [0, checks.integer("when of abrupt", when, low=1)])
 
     @classmethod
@@ -89,17 +91,23 @@ class Drift(ClickModel):
         *,
         stages: int = 50,
     ) -> Self:
-        """Return a drift from one model's θ to the other's in equal stages, over ``length`` steps from step ``when``.
+        """Return a drift from the θ of one model to the θ of another, in n = ``stages`` equal stages.
 
-        Stage i = 1..n, with θ = (1-i/n)·θ_before + (i/n)·θ_after, begins at step ⌊when + (i-1)·length/n⌋. The last
-        stage is ``after`` itself; the others have the settings of ``before``. Both models must be of the same class.
-        Cost: n models and, in a simulation, n best lists.
+        The drift begins at step ``when`` and takes ``length`` steps. Stage i = 1..n begins at step
+        ⌊when + (i-1)·length/n⌋ and has θ = (1-i/n)·θ_before + (i/n)·θ_after. The last stage is ``after`` itself. The
+        other stages have the settings of ``before``. Both models must be of the same class. Cost: n models and, in a
+        simulation, n best lists.
         """
         if type(before) is not type(after) or not isinstance(before, DiverseCascade | Cascade):
-            came = f"{type(before).__name__} and {type(after).__name__}"
-            raise TypeError(f"before and after of gradual must be models with theta, of one class, got {came}")
+            given = f"{type(before).__name__} and {type(after).__name__}"
+            raise TypeError(
+                f"arguments 'before' and 'after' of gradual must be models of the same class with theta, got {given}"
+            )
         if before.theta is None or after.theta is None or before.theta.shape != after.theta.shape:
-            raise ValueError("before and after of gradual must have theta, both of the same shape")
+            shapes = " and ".join(
+                "none" if model.theta is None else str(model.theta.shape) for model in (before, after)
+            )
+            raise ValueError(f"arguments 'before' and 'after' of gradual must have theta of one shape, got {shapes}")
         when = checks.integer("when of gradual", when, low=1)
         n = checks.integer("stages of gradual", stages, low=1)
         length = checks.integer("length of gradual", length, low=n)
@@ -108,7 +116,7 @@ class Drift(ClickModel):
 
     @classmethod
     def back_and_forth(cls, first: ClickModel, second: ClickModel, period: int) -> Self:
-        """Return a drift that alternates between the two models forever, every ``period`` steps."""
+        """Return a drift that switches from one model to the other every ``period`` steps, forever."""
         period = checks.integer("period of back_and_forth", period, low=1)
         return cls([first, second], [0, period], cycle=2 * period)
 
@@ -123,12 +131,14 @@ class Drift(ClickModel):
         return self.stages[bisect_right(self.starts, step if self.cycle is None else step % self.cycle) - 1]
 
     def attraction(self, lists: Any) -> Floats:
-        """Raise TypeError: attraction, and all that follows from it, depends on the step."""
-        raise self._refusal()
+        """Raise TypeError, because the attraction depends on the step. Use ``drift.at(step).attraction``."""
+        raise self._step_needed("attraction")
 
     def best_lists(self, K: int) -> Integers:
-        """Raise TypeError: the best lists depend on the step."""
-        raise self._refusal()
+        """Raise TypeError, because the best lists depend on the step. Use ``drift.at(step).best_lists``."""
+        raise self._step_needed("best_lists")
 
-    def _refusal(self) -> TypeError:
-        return TypeError("Drift must be asked for a step, as tastes change: drift.at(step), and there what you want")
+    def _step_needed(self, method: str) -> TypeError:
+        return TypeError(
+            f"{method} of Drift depends on the step, because preferences change: use drift.at(step).{method} instead"
+        )

@@ -1,4 +1,4 @@
-"""Click models that differ from the paper's: attraction as in the diverse cascade, but other browsing habits."""
+"""Click models that are not in the paper. Items attract as in the diverse cascade, but users browse differently."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from thali.tools.types import Booleans, Floats
 
 
 class DependentClick(DiverseCascade):
-    """The dependent click model (Guo et al. 2009; Katariya et al. 2016): a cascade that may go on after a click.
+    """The dependent click model (Guo et al. 2009; Katariya et al. 2016): a cascade that may continue after a click.
 
-    After a click at position k, the user goes on with probability λ_k; after no click, always.
+    After a click at position k, the user continues with probability λ_k. Without a click, the user always continues.
 
     Parameters
     ----------
-    catalog, theta: attraction, as in the diverse cascade. With λ = 0, this is the diverse cascade.
-    going_on: λ, one number for all positions, or one for each of at least K positions.
+    catalog, theta: as in the diverse cascade. With λ = 0, this model is the diverse cascade.
+    going_on: λ, either one number for all positions, or one number for each of at least K positions.
 
     """
 
@@ -34,7 +34,7 @@ class DependentClick(DiverseCascade):
             self.going_on = _share(name, going_on)
 
     def habits(self, attraction: Floats) -> Habits:
-        """Return habits: click if attracted; after a click, go on with probability λ_k."""
+        """Return the habits: users click if attracted, and continue after a click with probability λ_k."""
         going_on = self.going_on
         if isinstance(going_on, np.ndarray):
             going_on = _first("going_on of DependentClick", going_on, attraction.shape[1])
@@ -44,12 +44,12 @@ class DependentClick(DiverseCascade):
 class DynamicBayesian(DiverseCascade):
     """The dynamic Bayesian network model (Chapelle and Zhang 2009): users leave when they are satisfied or give up.
 
-    After a click, the user is satisfied with probability s and leaves. A user who is not satisfied, or did not click,
-    goes on with probability γ.
+    After a click, the user is satisfied with probability s and leaves. A user who is not satisfied, or who did not
+    click, continues with probability γ.
 
     Parameters
     ----------
-    catalog, theta: attraction, as in the diverse cascade. With s = γ = 1, this is the diverse cascade.
+    catalog, theta: as in the diverse cascade. With s = γ = 1, this model is the diverse cascade.
     satisfaction: s, the same for all items.
     perseverance: γ.
 
@@ -61,20 +61,20 @@ class DynamicBayesian(DiverseCascade):
         self.perseverance = _share("perseverance of DynamicBayesian", perseverance)
 
     def habits(self, attraction: Floats) -> Habits:
-        """Return habits: click if attracted; go on with probability (1-s)·γ after a click, γ after none."""
+        """Return the habits: users click if attracted, and continue with probability (1-s)·γ after a click, else γ."""
         return Habits(attraction, (1.0 - self.satisfaction) * self.perseverance, self.perseverance)
 
 
 class PositionBased(DiverseCascade):
     """The position-based model (Richardson et al. 2007): position k is examined with probability p_k.
 
-    Positions are clicked independently of one another, with probability attraction_k·p_k. So the habits are to go
-    through the whole list and to click with that probability. "Examined" means here that the user looked at a position,
-    not that the user got that far, so this model overrides :meth:`examination` and :meth:`walk`.
+    Positions are clicked independently of one another, with probability attraction_k·p_k. So users go through the whole
+    list and click with that probability. In this model, a position is "examined" if the user looked at it, not if the
+    user got that far. For this reason, the model overrides :meth:`examination` and :meth:`walk`.
 
     Parameters
     ----------
-    catalog, theta: attraction, as in the diverse cascade. With p_k = 1, this is the linear submodular model.
+    catalog, theta: as in the diverse cascade. With p_k = 1, this model is the linear submodular model.
     examined: p, one number for each of at least K positions.
 
     """
@@ -84,35 +84,38 @@ class PositionBased(DiverseCascade):
         self.examined = _by_position("examined of PositionBased", examined)
 
     def habits(self, attraction: Floats) -> Habits:
-        """Return habits: click with probability attraction_k·p_k; always go on."""
-        return Habits(attraction * self._looks(attraction.shape[1]), 1.0, 1.0)
+        """Return the habits: users click with probability attraction_k·p_k, and always continue."""
+        return Habits(attraction * self._p(attraction.shape[1]), 1.0, 1.0)
 
     def examination(self, lists: Any) -> Floats:
         """Return p_k (users, K)."""
         shape = self._lists(lists).shape
-        return np.broadcast_to(self._looks(shape[1]), shape).copy()
+        return np.broadcast_to(self._p(shape[1]), shape).copy()
 
-    def walk(self, lists: Any, luck: Floats) -> tuple[Booleans, Booleans]:
-        """Return the clicks, luck < attraction_k·p_k, and the examined positions, luck < p_k; both (users, K)."""
-        clicks = self.respond(lists, luck)
-        return clicks, np.asarray(luck) < self._looks(clicks.shape[1])
+    def walk(self, lists: Any, uniforms: Floats) -> tuple[Booleans, Booleans]:
+        """Return which positions are clicked and which are examined, both (users, K).
 
-    def _looks(self, K: int) -> Floats:
+        A position is clicked if its uniform random number is below attraction_k·p_k, and examined if it is below p_k.
+        """
+        clicks = self.respond(lists, uniforms)
+        return clicks, np.asarray(uniforms) < self._p(clicks.shape[1])
+
+    def _p(self, K: int) -> Floats:
         return _first("examined of PositionBased", self.examined, K)
 
 
 class NoisyCascade(DiverseCascade):
     """A cascade with noise: some clicks are accidental, and some attractive items are skipped.
 
-    An attractive item is skipped with probability η; otherwise it is clicked and the user leaves. An unattractive item
-    is clicked by accident with probability ε, and the user goes on regardless. So an item that attracts with
-    probability a is clicked with probability c = (1-η)·a + ε·(1-a), and after a click the user goes on with probability
-    ε·(1-a)/c.
+    An item that attracts the user is skipped with probability η. Otherwise, it is clicked and the user leaves. An item
+    that does not attract the user is clicked by accident with probability ε, and the user always continues. So an item
+    that attracts with probability a is clicked with probability c = (1-η)·a + ε·(1-a), and after a click the user
+    continues with probability ε·(1-a)/c.
 
     Parameters
     ----------
-    catalog, theta: attraction, as in the diverse cascade. With ε = η = 0, this is the diverse cascade.
-    extra, skip: ε and η, with ε + η ≤ 1; otherwise, a more attractive item would be clicked less often.
+    catalog, theta: as in the diverse cascade. With ε = η = 0, this model is the diverse cascade.
+    extra, skip: ε and η, with ε + η ≤ 1. With a larger sum, a more attractive item would be clicked less often.
 
     """
 
@@ -124,8 +127,8 @@ class NoisyCascade(DiverseCascade):
             raise ValueError(f"extra and skip of NoisyCascade must sum to at most 1, got {self.extra + self.skip}")
 
     def habits(self, attraction: Floats) -> Habits:
-        """Return habits: click with probability c; go on after an accidental click and after no click."""
-        accident = self.extra * np.maximum(0.0, 1.0 - attraction)  # θ may sum to slightly more than 1, by rounding
+        """Return the habits: users click with probability c, and continue after an accidental click or no click."""
+        accident = self.extra * np.maximum(0.0, 1.0 - attraction)  # because of rounding, attraction may exceed 1
         click = (1.0 - self.skip) * attraction + accident
         return Habits(click, np.divide(accident, click, out=np.zeros_like(click), where=click > 0.0), 1.0)
 
@@ -135,12 +138,12 @@ def _share(name: str, value: Any) -> float:
 
 
 def _by_position(name: str, values: Any) -> Floats:
-    """Return checked probabilities, one for each position, as a read-only array."""
-    return checks.fixed(checks.within(name, checks.floats(name, values, (None,), "(K,)"), 0.0, 1.0))
+    """Check probabilities, one for each position. Return them as a read-only array."""
+    return checks.read_only(checks.within(name, checks.floats(name, values, (None,), "(K,)"), 0.0, 1.0))
 
 
 def _first(name: str, values: Floats, K: int) -> Floats:
     """Return the values of the first K positions."""
     if values.size < K:
-        raise ValueError(f"{name} must have a number for each of the {K} positions of a list, got {values.size}")
+        raise ValueError(f"{name} must have at least {K} numbers, one for each position of a list, got {values.size}")
     return values[:K]

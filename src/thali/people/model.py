@@ -11,29 +11,29 @@ import numpy as np
 from thali.catalog.catalog import Catalog
 from thali.tools import checks
 from thali.tools.jit import inlined, kernel
-from thali.tools.randomness import uniforms
+from thali.tools.randomness import draw_uniforms
 from thali.tools.types import Booleans, Floats, Integers
 
 FLOAT = np.dtype(np.float64)
 
 
 class Habits(NamedTuple):
-    """What users do at a position they examine. Each field is (users, K), or can be broadcast to that."""
+    """What users do at a position that they examine. Each field has shape (users, K), or can be broadcast to it."""
 
     click: Any
-    """Probability of a click."""
+    """The probability of a click."""
     after_click: Any
-    """Probability of going on to the next position after a click."""
+    """The probability that the user continues to the next position after a click."""
     after_pass: Any
-    """Probability of going on to the next position after no click."""
+    """The probability that the user continues to the next position without a click."""
 
 
 class ClickModel(ABC):
-    """Users who scan a list from the top, click on what attracts them, and at each position go on or leave.
+    """Users who examine a list from the top, click on items that attract them, and at each position continue or leave.
 
-    A model of your own defines ``users`` and ``L`` (the numbers of users and items), ``attraction`` and ``best_lists``;
-    and ``habits``, if its users do not leave after the first click. Everything else follows from these. A model whose
-    users remember earlier positions also defines ``click_probability`` and ``respond``.
+    A custom model defines ``users`` and ``L`` (the numbers of users and items), ``attraction`` and ``best_lists``. If
+    its users do not leave after the first click, it also defines ``habits``. Everything else is computed from these. If
+    users remember what happened at earlier positions, the model also defines ``click_probability`` and ``respond``.
     """
 
     users: int
@@ -53,18 +53,21 @@ class ClickModel(ABC):
         """
 
     def habits(self, attraction: Floats) -> Habits:
-        """Return what users do, given the attraction (users, K); by default a cascade: they leave after a click."""
+        """Return what users do, given the attraction (users, K). By default, they leave after a click (a cascade)."""
         return Habits(attraction, 0.0, 1.0)
 
     def at(self, step: int) -> ClickModel:
-        """Return the model in use after this many steps: itself, unless tastes change (see :class:`thali.Drift`)."""
+        """Return the model in use after this many steps.
+
+        It is this model itself, unless preferences change (see :class:`thali.Drift`).
+        """
         return self
 
     def examination(self, lists: Any) -> Floats:
         """Return the probability that each position is examined (users, K).
 
-        Π_{i<k} (c_i·after_click_i + (1-c_i)·after_pass_i). Cost, here and in the methods below: that of attraction,
-        plus O(K) for each user.
+        For position k, it is Π_{i<k} (c_i·after_click_i + (1-c_i)·after_pass_i), where c is the probability of a click.
+        Cost of this method and the methods below: that of attraction, plus O(K) for each user.
         """
         habits, shape = self._habits(lists)
         return _reached(*habits, shape)
@@ -72,11 +75,11 @@ class ClickModel(ABC):
     def click_probability(self, lists: Any) -> Floats:
         """Return the probability of at least one click (users,): f(A, θ) = Σ_k c_k Π_{i<k} (1-c_i)·after_pass_i.
 
-        If users always go on after no click, this is 1 - Π_k (1-c_k) (Section 3.1, "Click Model").
+        If users always continue when they do not click, this is 1 - Π_k (1-c_k) (Section 3.1, "Click Model").
         """
         (click, _, after_pass), (users, K) = self._habits(lists)
         value = np.empty(users)
-        chance(click, after_pass, K, value)
+        click_probabilities(click, after_pass, K, value)
         return value
 
     def expected_clicks(self, lists: Any) -> Floats:
@@ -84,56 +87,66 @@ class ClickModel(ABC):
         habits, shape = self._habits(lists)
         return np.asarray((_reached(*habits, shape) * habits[0]).sum(axis=1))
 
-    def respond(self, lists: Any, luck: Floats) -> Booleans:
-        """Return clicks (users, K), given uniform numbers luck (users, K): an examined item is clicked if luck < c.
+    def respond(self, lists: Any, uniforms: Floats) -> Booleans:
+        """Return clicks (users, K), given uniform random numbers (users, K), one for each position.
 
-        The same number also decides whether the user goes on, so one for each position is enough; see :func:`look`.
+        An examined item is clicked if its number is below the probability of a click. The same number also decides
+        whether the user continues to the next position (see :func:`browse`).
         """
-        return self._walk(lists, luck)[0]
+        return self._walk(lists, uniforms)[0]
 
-    def walk(self, lists: Any, luck: Floats) -> tuple[Booleans, Booleans]:
-        """Return the clicks of :meth:`respond`, and which positions were examined (not observable); both (users, K)."""
-        clicks, depth = self._walk(lists, luck)
+    def walk(self, lists: Any, uniforms: Floats) -> tuple[Booleans, Booleans]:
+        """Return the clicks of :meth:`respond`, and which positions were examined; both (users, K).
+
+        A policy cannot observe which positions were examined.
+        """
+        clicks, depth = self._walk(lists, uniforms)
         return clicks, np.arange(clicks.shape[1]) < depth[:, None]
 
-    def outcome(self, lists: Any, luck: Floats) -> tuple[Booleans, Floats]:
-        """Return the results of :meth:`respond` and :meth:`click_probability`, from one call of attraction if possible.
+    def outcome(self, lists: Any, uniforms: Floats) -> tuple[Booleans, Floats]:
+        """Return the results of :meth:`respond` and :meth:`click_probability`, if possible with one call of attraction.
 
-        Used by :func:`thali.simulate`, which draws luck itself, so only the shape of an array is checked.
+        :func:`thali.simulate` uses this and draws the random numbers itself, so only the shape of an array is checked.
         """
-        mine = type(self)
-        if mine.respond is not ClickModel.respond or mine.click_probability is not ClickModel.click_probability:
-            return self.respond(lists, luck), self.click_probability(lists)
+        own_class = type(self)
+        if (
+            own_class.respond is not ClickModel.respond
+            or own_class.click_probability is not ClickModel.click_probability
+        ):
+            return self.respond(lists, uniforms), self.click_probability(lists)
         (click, after_click, after_pass), shape = self._habits(lists)
-        if type(luck) is not np.ndarray or luck.shape != shape:
-            luck = checks.floats("luck", luck, shape, "(users, K)")
+        if type(uniforms) is not np.ndarray or uniforms.shape != shape:
+            uniforms = checks.floats("uniforms", uniforms, shape, "(users, K)")
         clicks, value = np.zeros(shape, np.bool_), np.empty(shape[0])
-        outcome(click, after_click, after_pass, luck, clicks, value)
+        outcome(click, after_click, after_pass, uniforms, clicks, value)
         return clicks, value
 
     def sample(self, lists: Any, rng: Any) -> Booleans:
-        """Return clicks (users, K) drawn with rng: one generator, or a sequence of generators, one for each user."""
+        """Return random clicks (users, K). rng: one random generator, or a sequence with one for each user."""
         lists = self._lists(lists)
-        return self.respond(lists, uniforms(rng, *lists.shape))
+        return self.respond(lists, draw_uniforms(rng, *lists.shape))
 
-    def _walk(self, lists: Any, luck: Floats) -> tuple[Booleans, Integers]:
+    def _walk(self, lists: Any, uniforms: Floats) -> tuple[Booleans, Integers]:
         """Return clicks (users, K), and how many positions were examined (users,)."""
         habits, shape = self._habits(lists)
-        luck = checks.floats("luck", luck, shape, "(users, K)")
+        uniforms = checks.floats("uniforms", uniforms, shape, "(users, K)")
         clicks, depth = np.zeros(shape, dtype=np.bool_), np.empty(shape[0], dtype=np.int64)
-        walk(*habits, luck, clicks, depth)
+        walk(*habits, uniforms, clicks, depth)
         return clicks, depth
 
     def _habits(self, lists: Any) -> tuple[tuple[Floats, Floats, Floats], tuple[int, int]]:
         """Return the habits for these lists, as arrays (users or 1, K or 1), and the shape (users, K)."""
         attraction = self.attraction(lists)
         habits = self.habits(attraction)
-        click, after_click, after_pass = _plane(habits[0]), _plane(habits[1]), _plane(habits[2])
+        click, after_click, after_pass = _matrix(habits[0]), _matrix(habits[1]), _matrix(habits[2])
         users, K = shape = attraction.shape
         fits = (shape, (1, 1), (1, K), (users, 1))
         if click.shape not in fits or after_click.shape not in fits or after_pass.shape not in fits:
-            came = ", ".join(f"{name} {np.shape(part)}" for name, part in zip(Habits._fields, habits, strict=True))
-            raise ValueError(f"habits of {type(self).__name__} must fit (users, K) = ({users}, {K}), got {came}")
+            shapes = ", ".join(f"{name} {np.shape(part)}" for name, part in zip(Habits._fields, habits, strict=True))
+            raise ValueError(
+                f"habits of {type(self).__name__} must have shapes that broadcast to (users, K) = ({users}, {K}), "
+                f"got {shapes}"
+            )
         return (click, after_click, after_pass), (users, K)
 
     def _lists(self, lists: Any) -> Integers:
@@ -141,65 +154,67 @@ class ClickModel(ABC):
 
 
 def _reached(click: Floats, after_click: Floats, after_pass: Floats, shape: tuple[int, int]) -> Floats:
-    """Return the probability that users get as far as each position (users, K)."""
+    """Return the probability that users reach each position (users, K)."""
     stay = click * after_click + (1.0 - click) * after_pass
     reached = np.ones(shape)
     reached[:, 1:] = np.cumprod(np.broadcast_to(stay, shape), axis=1)[:, :-1]
     return reached
 
 
-def _plane(part: Any) -> Floats:
-    """Return a 2-D array; for our own models, always of the type for which kernels are compiled ahead of time."""
+def _matrix(part: Any) -> Floats:
+    """Return a 2-D array. For our own models, it always has the type for which kernels are compiled ahead of time."""
     if type(part) is float:
-        return _everywhere(part)
+        return _constant(part)
     if isinstance(part, np.ndarray) and part.ndim == 2 and part.dtype is FLOAT:
         return part
     return np.array(part, dtype=np.float64, ndmin=2)
 
 
 @lru_cache(maxsize=64)
-def _everywhere(share: float) -> Floats:
-    return np.full((1, 1), share)
+def _constant(value: float) -> Floats:
+    return np.full((1, 1), value)
 
 
-# Kernels. click, after_click and after_pass are (users, K), or have length 1 along an axis where all are the same.
-
-
-@inlined
-def at(shares: Floats, user: int, k: int) -> Any:
-    """Return the entry of this user and position. An axis of length 1 holds the value for all."""
-    return shares[user if shares.shape[0] > 1 else 0, k if shares.shape[1] > 1 else 0]
+# Kernels. click, after_click and after_pass have shape (users, K), or length 1 along an axis with equal values.
 
 
 @inlined
-def look(click: Floats, after_click: Floats, after_pass: Floats, luck: Floats, user: int, clicks: Booleans) -> int:
-    """Write this user's clicks to clicks (users, K), all False before. Return how many positions the user examines.
+def entry(values: Floats, user: int, k: int) -> Any:
+    """Return the entry for this user and position. An axis of length 1 has one value for all users or positions."""
+    return values[user if values.shape[0] > 1 else 0, k if values.shape[1] > 1 else 0]
 
-    One uniform number u for each position decides both whether the user clicks and whether they go on. If
-    u < c·after_click, they click and go on; if u < c, they click and leave. Otherwise they do not click, and go on if u
-    lies in the lowest share after_pass of [c, 1).
+
+@inlined
+def browse(
+    click: Floats, after_click: Floats, after_pass: Floats, uniforms: Floats, user: int, clicks: Booleans
+) -> int:
+    """Write this user's clicks to clicks (users, K), which must be all False. Return how many positions are examined.
+
+    One uniform random number u for each position decides both whether the user clicks and whether the user continues.
+    If u < c·after_click, the user clicks and continues. Otherwise, if u < c, the user clicks and leaves. Otherwise, the
+    user does not click, and continues if u < c + (1-c)·after_pass.
     """
-    K = luck.shape[1]
+    K = uniforms.shape[1]
     for k in range(K):
-        u, c = luck[user, k], at(click, user, k)
+        u, c = uniforms[user, k], entry(click, user, k)
         if u < c:
             clicks[user, k] = True
-            on = u < c * at(after_click, user, k)
+            continues = u < c * entry(after_click, user, k)
         else:
-            q = at(after_pass, user, k)
-            on = q == 1.0 or u < c + (1.0 - c) * q
-        if not on:
+            q = entry(after_pass, user, k)
+            continues = q == 1.0 or u < c + (1.0 - c) * q
+        if not continues:
             return k + 1
     return int(K)
 
 
 @inlined
-def missed(click: Floats, after_pass: Floats, user: int, K: int) -> float:
-    """Return the probability that this user sees the whole list, or leaves before its end, without a click."""
+def no_click_probability(click: Floats, after_pass: Floats, user: int, K: int) -> float:
+    """Return the probability that this user does not click, either because they leave or because the list ends."""
     looking, left = 1.0, 0.0
     for k in range(K):
-        looking *= 1.0 - at(click, user, k)
-        q = at(after_pass, user, k)
+        looking *= 1.0 - entry(click, user, k)
+        q = entry(after_pass, user, k)
         left += looking * (1.0 - q)
         looking *= q
     return looking + left
@@ -207,30 +222,30 @@ def missed(click: Floats, after_pass: Floats, user: int, K: int) -> float:
 
 @kernel
 def walk(
-    click: Floats, after_click: Floats, after_pass: Floats, luck: Floats, clicks: Booleans, depth: Integers
+    click: Floats, after_click: Floats, after_pass: Floats, uniforms: Floats, clicks: Booleans, depth: Integers
 ) -> None:
     """Write clicks to clicks (users, K) and the number of examined positions to depth (users,). O(K) for each user."""
     for user in range(depth.size):
-        depth[user] = look(click, after_click, after_pass, luck, user, clicks)
+        depth[user] = browse(click, after_click, after_pass, uniforms, user, clicks)
 
 
 @kernel
-def chance(click: Floats, after_pass: Floats, K: int, value: Floats) -> None:
+def click_probabilities(click: Floats, after_pass: Floats, K: int, value: Floats) -> None:
     """Write the probability of at least one click to value (users,). Cost: O(K) for each user.
 
-    Σ_k c_k Π_{i<k} (1-c_i)·after_pass_i, computed as 1 minus the probability of no click. So where after_pass is 1, it
-    is 1 - Π_k (1-c_k) to the last bit.
+    It is Σ_k c_k Π_{i<k} (1-c_i)·after_pass_i, computed as 1 minus the probability of no click. If after_pass is 1, the
+    result is therefore 1 - Π_k (1-c_k), bit for bit.
     """
     for user in range(value.size):
-        value[user] = 1.0 - missed(click, after_pass, user, K)
+        value[user] = 1.0 - no_click_probability(click, after_pass, user, K)
 
 
 @kernel
 def outcome(
-    click: Floats, after_click: Floats, after_pass: Floats, luck: Floats, clicks: Booleans, value: Floats
+    click: Floats, after_click: Floats, after_pass: Floats, uniforms: Floats, clicks: Booleans, value: Floats
 ) -> None:
-    """Write the clicks of :func:`walk` and the probability of :func:`chance`, in one call."""
-    users, K = luck.shape
+    """Write the clicks of :func:`walk` and the results of :func:`click_probabilities`, in one call."""
+    users, K = uniforms.shape
     for user in range(users):
-        look(click, after_click, after_pass, luck, user, clicks)
-        value[user] = 1.0 - missed(click, after_pass, user, K)
+        browse(click, after_click, after_pass, uniforms, user, clicks)
+        value[user] = 1.0 - no_click_probability(click, after_pass, user, K)

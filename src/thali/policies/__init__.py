@@ -1,4 +1,4 @@
-"""Policies, which choose lists and learn from clicks: one file for each family, and the registry of all of them."""
+"""Policies, which choose lists and learn from clicks. Each family has a file. POLICIES lists all policies by name."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,8 +21,8 @@ from thali.policies.ranked import IndependentBandits, RankedBandits
 from thali.policies.simple import MostPopular, Oracle, Random
 from thali.policies.state import State, load_state
 
-#: Name → a class, or a class with some settings, that makes the policy from a catalog and K. The contract test and the
-#: experiments refer to policies by these names; docs/policies.md has an entry for each.
+#: For each name, a class (or a class with some settings) that creates the policy from a catalog and K. The experiments
+#: and the tests that every policy must pass use these names. docs/policies.md has an entry for each.
 POLICIES: dict[str, Callable[..., Policy]] = {
     "CascadeLSB": CascadeLSB,
     "LSBGreedy": LSBGreedy,
@@ -55,21 +55,21 @@ POLICIES: dict[str, Callable[..., Policy]] = {
 
 
 def class_of(name: str) -> type[Policy]:
-    """Return the class of a policy in the registry; raise ValueError if there is no such name."""
+    """Return the class of the policy with this name in POLICIES. Raise ValueError if there is no such policy."""
     if name not in POLICIES:
         raise ValueError(f"policies must be among {', '.join(POLICIES)}, got {name!r}")
-    made_by = POLICIES[name]
-    found = made_by.func if isinstance(made_by, partial) else made_by
-    assert isinstance(found, type)
-    return found
+    factory = POLICIES[name]
+    kind = factory.func if isinstance(factory, partial) else factory
+    assert isinstance(kind, type)
+    return kind
 
 
 def optimistic(name: str) -> bool:
-    """Return whether a policy in the registry has an α: the linear family, unless it explores otherwise."""
-    found = class_of(name)
-    made_by = POLICIES[name]
-    given = made_by.keywords if isinstance(made_by, partial) else {}
-    return issubclass(found, LinearPolicy) and given.get("explore", found.explore) == "optimism"
+    """Return whether the policy with this name has an α: a linear policy does, unless it explores in another way."""
+    kind = class_of(name)
+    factory = POLICIES[name]
+    settings = factory.keywords if isinstance(factory, partial) else {}
+    return issubclass(kind, LinearPolicy) and settings.get("explore", kind.explore) == "optimism"
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The base class of policies: a catalog, a list length, and methods to choose and to learn that check their input."""
+"""The base class of policies: a catalog, a list length, and methods that choose and learn and check their arguments."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ NO_GAINS: Floats = np.empty(0)
 
 
 class Policy(ABC):
-    """Chooses lists and learns from clicks. A policy holds only settings; all that it learns is in a state.
+    """Chooses lists and learns from clicks. A policy has only settings; everything it learns is stored in a state.
 
-    A policy of your own defines :meth:`start`, :meth:`choose` and :meth:`learn`. The methods :meth:`init`,
-    :meth:`recommend` and :meth:`update` check their arguments and call them.
+    A custom policy defines :meth:`start`, :meth:`choose` and :meth:`learn`. The methods :meth:`init`,
+    :meth:`recommend` and :meth:`update` check their arguments and then call these three.
     """
 
-    #: Whether :meth:`choose` is random. If so, it gets one generator for each user.
+    #: Whether :meth:`choose` is random. If so, it gets one random generator for each user.
     samples: bool = False
-    #: Whether :meth:`learn` uses gains. If not, they are not computed, and it gets an empty array.
+    #: Whether :meth:`learn` uses gains. If not, gains are not computed, and :meth:`learn` gets an empty array.
     uses_gains: bool = True
-    #: Why the state depends on the order in which feedback arrives; empty if it does not.
+    #: Why the state depends on the order in which feedback arrives. Empty if it does not.
     order_matters: str = ""
-    #: Whether the arrays in its states change their shapes as it learns.
+    #: Whether the arrays in the policy's states change their shapes as the policy learns.
     grows: ClassVar[bool] = False
-    _formed: tuple[int, dict[str, Any], dict[str, Any]] | None = None
+    _expected: tuple[int, dict[str, Any], dict[str, Any]] | None = None
 
     def __init__(self, catalog: Catalog, K: int, *, threads: int = 1) -> None:
-        """threads: the number of threads for a large batch of users; the results do not depend on it."""
+        """threads: the number of threads for a large batch of users. The results do not depend on it."""
         self.catalog: Catalog = checks.instance(f"catalog of {self.name}", catalog, Catalog)
         self.K = checks.list_length(self.name, K, len(catalog))
         self.threads = checks.integer(f"threads of {self.name}", threads, low=1)
@@ -48,19 +48,22 @@ class Policy(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings on which a state depends. They are stored in every state, and compared when a state is used."""
+        """The settings on which a state depends. They are stored in every state and checked when a state is used."""
         return {"items": self.catalog.items_digest, "topics": self.catalog.topics_digest}
 
     @abstractmethod
     def start(self, users: int) -> State:
-        """Return the initial state of this many users; see :meth:`new_state`."""
+        """Return the initial state for this many users. Create it with :meth:`new_state`."""
 
     @abstractmethod
     def choose(self, state: State, rng: Any) -> Integers:
-        """Return lists (users, K) of distinct items, without changing the state. rng: one generator for each user."""
+        """Return lists (users, K) of distinct items, without changing the state.
+
+        rng: one random generator for each user if ``samples`` is True, otherwise None.
+        """
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """Return lists like :meth:`choose`, from the items that each user may be shown. Optional for a policy."""
+        """Return lists as in :meth:`choose`, but only with items that each user may be shown. Optional for a policy."""
         raise TypeError(
             f"candidates, exclude and catalogs with removed items need a policy that defines choose_among, "
             f"which {self.name} does not"
@@ -68,38 +71,49 @@ class Policy(ABC):
 
     @abstractmethod
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """Learn from checked clicks (users, K) on lists that had these gains (users, K, d) when they were shown."""
+        """Learn from clicks (users, K) on lists (users, K). gains (users, K, d): the gains when the lists were shown.
+
+        The arguments have been checked.
+        """
 
     def learn_late(self, state: State, lists: Integers, clicks: Booleans, gains: Floats, shown_at: Integers) -> None:
-        """Learn as in :meth:`learn`, given the number of each user's impression. For policies that forget."""
+        """Learn as in :meth:`learn`, given the number of each user's impression. Only policies that forget need it."""
         self.learn(state, lists, clicks, gains)
 
     def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
-        """Learn as in :meth:`learn`, with the current gains. Override it if the policy needs no array of gains."""
+        """Learn as in :meth:`learn`, with the current gains. Override this if the policy needs no array of gains."""
         self.learn(state, lists, clicks, self._current_gains(lists))
 
     def _current_gains(self, lists: Integers) -> Floats:
         return self.gains(lists) if self.uses_gains else NO_GAINS
 
     def init(self, users: int) -> State:
-        """Return the initial state of this many users."""
+        """Return the initial state for this many users."""
         state: State = checks.instance(
-            f"what start of {self.name} returns", self.start(checks.integer("users of init", users, low=1)), State
+            f"the result of start of {self.name}", self.start(checks.integer("users of init", users, low=1)), State
         )
         return state
 
     def gains(self, lists: Any) -> Floats:
-        """Return Δ of each position (users, K, d), from which :meth:`update` learns. Keep it for late clicks."""
+        """Return the gain Δ at each position (users, K, d), from which :meth:`update` learns.
+
+        If clicks may arrive late, store these gains when the lists are shown and pass them to :meth:`update`.
+        """
         return self.catalog.gains(lists)
 
     def recommend(self, state: State, rng: Any = None, *, candidates: Any = None, exclude: Any = None) -> Integers:
-        """Return a list for each user: int64 (users, K), distinct item indices. The state does not change.
+        """Return a list for each user: distinct item numbers, int64 (users, K). The state does not change.
 
-        rng: for policies that sample, a seed, a generator, or one generator for each user. With one for each, a user
-        gets the same list in a batch as alone. Other policies ignore it.
-        candidates: the only items to choose from; exclude: items not to show, such as those already seen. Each is
-        either for all users, as item indices (n,) or a boolean mask (L,), or has one row for each user, as a mask
-        (users, L) or a list of index arrays.
+        Parameters
+        ----------
+        state: what the policy has learned so far.
+        rng: a seed, a random generator, or one generator for each user. Only policies that sample use it. With one
+            generator for each user, a user's list does not depend on the other users in the batch.
+        candidates: the only items to choose from; by default, all items. Either one set for all users, as item numbers
+            (n,) or a boolean mask (L,); or one row for each user, as a mask (users, L) or a list of arrays of item
+            numbers.
+        exclude: items not to show, such as items already seen; in the same form as candidates.
+
         """
         self.check(state)
         own = generators(f"rng of {self.name}", rng, state.users) if self.samples else None
@@ -111,11 +125,18 @@ class Policy(ABC):
         return checks.item_lists(f"lists chosen by {self.name}", lists, state.users, self.catalog.L, self.K)
 
     def update(self, state: State, lists: Any, clicks: Any, gains: Any = None, *, shown_at: Any = None) -> None:
-        """Update the state in place from clicks, bool (users, K), on lists (users, K).
+        """Learn from clicks on lists. The state is updated in place. If an argument is not valid, nothing is learned.
 
-        gains: the result of :meth:`gains` when the lists were shown; by default computed from the current weights.
-        shown_at: for policies that forget, how many lists each user had been shown before this one (users,), so that
-        feedback may arrive in any order; by default, these lists are the latest. On an error, nothing is learned.
+        Parameters
+        ----------
+        state: what the policy has learned so far.
+        lists: (users, K), the item numbers that were shown.
+        clicks: bool (users, K), which positions were clicked.
+        gains: the result of :meth:`gains` when the lists were shown. By default, gains are computed from the current
+            weights.
+        shown_at: (users,), for policies that forget: how many lists each user had been shown before this one. With it,
+            feedback may arrive in any order. By default, these lists count as the latest.
+
         """
         self.check(state)
         lists = checks.item_lists("lists", lists, state.users, self.catalog.L, self.K)
@@ -132,15 +153,15 @@ class Policy(ABC):
             self.learn_now(state, lists, clicks)
 
     def new_state(self, **arrays: Any) -> State:
-        """Return a state of this learner with these arrays, whose first axis is users. For use in :meth:`start`."""
+        """Return a state of this policy with these arrays, whose first axis is users. For use in :meth:`start`."""
         return State(type(self).__name__, self.settings, **arrays)
 
-    def _form(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the settings of this learner's states, and the dtype and shape of one user's part of each array."""
-        if self._formed is None or self._formed[0] != self.catalog.version:
+    def _expected_form(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the settings of this policy's states, and the dtype and shape of one user's part of each array."""
+        if self._expected is None or self._expected[0] != self.catalog.version:
             blank = self.init(1)
-            self._formed = self.catalog.version, blank.settings, self._parts(blank.arrays)
-        return self._formed[1:]
+            self._expected = self.catalog.version, blank.settings, self._parts(blank.arrays)
+        return self._expected[1:]
 
     def _parts(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
         if self.grows:
@@ -148,18 +169,21 @@ class Policy(ABC):
         return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
 
     def check(self, state: State) -> None:
-        """Raise an error unless the state belongs to this learner, with the same settings and shapes."""
+        """Raise an error unless the state belongs to this policy, with the same settings and shapes."""
         if not isinstance(state, State):
             raise TypeError(f"state of {self.name} must come from init or load_state, got {type(state).__name__}")
-        settings, parts = self._form()
+        settings, parts = self._expected_form()
         if state.learner != type(self).__name__:
-            raise ValueError(f"state must be of the same learner: it is of {state.learner}, this is {self.name}")
+            raise ValueError(f"state of {self.name} must come from the same policy, got a state of {state.learner}")
         if state.settings != settings:
             other = {name: state.settings.get(name) for name in settings if state.settings.get(name) != settings[name]}
+            own = {name: settings[name] for name in other}
+            digests = " (items and topics are digests of their names)" if {"items", "topics"} & other.keys() else ""
             raise ValueError(
-                f"state must be of the same learner: it was learned with other {', '.join(other)}: {other} against "
-                f"{ ({name: settings[name] for name in other}) } here (names of items and topics by their digest)"
+                f"state of {self.name} must come from a policy with the same settings, {own}, got {other}{digests}"
             )
         found = self._parts(state.arrays)
         if found != parts:
-            raise ValueError(f"state of {self.name} must hold arrays like {parts} for each user, got {found}")
+            raise ValueError(
+                f"state of {self.name} must have arrays with these types and shapes for each user: {parts}, got {found}"
+            )

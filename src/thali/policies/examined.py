@@ -10,7 +10,7 @@ RULES = {"first-click": FIRST_CLICK, "last-click": LAST_CLICK, "all": ALL}
 
 @kernel
 def examined(clicks: Booleans, rule: int) -> int:
-    """Return how many positions from the top one user examined, given the clicks (K,): all K if there is no click."""
+    """Return how many positions a user examined, from the top, given the clicks (K,). Without a click, it is all K."""
     K = clicks.size
     if rule == FIRST_CLICK:
         for k in range(K):

@@ -1,4 +1,4 @@
-"""Policies that learn the attraction of each item separately, by counting: no topics, no generalisation.
+"""Policies that learn the attraction of each item separately, by counting. They use no topics and do not generalize.
 
 They differ in which positions count as examined, and in how they compute an index from the counts of an item.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from thali.catalog.candidates import ALL, Choice
 from thali.catalog.catalog import Catalog
-from thali.lists.top import holds, insert, range_of, top_lists
+from thali.lists.top import contains, insert, range_of, top_lists
 from thali.policies.base import Policy
 from thali.policies.examined import FIRST_CLICK, LAST_CLICK, examined
 from thali.policies.klucb import kl_bound, kl_lists
@@ -25,13 +25,15 @@ from thali.tools.types import Booleans, Floats, Integers
 
 
 class ItemPolicy(Policy):
-    """Lists the K items with the largest index, a function of how often each item was examined and clicked.
+    """Lists the K items with the largest index, which depends on how often each item was examined and clicked.
 
-    Symbols: T_e, how often item e was examined; ŵ_e, the share of clicks among these; t, the number of updates + 1.
-    Positions count as examined up to the first or the last click (``rule``); all K if there is no click.
+    Symbols: T_e, how often item e was examined; ŵ_e, the share of these examinations that led to a click; t, the number
+    of updates + 1. Positions count as examined up to the first or up to the last click (``rule``). Without a click, all
+    K positions count as examined.
 
-    Departs from the papers: there is no initial round over the items, because an item never examined has the largest
-    possible index; ties go to the lowest item. Cost for each user: O(L) to recommend, O(K) to learn; 16 bytes an item.
+    Differences from the papers: there is no initial round over all items. Instead, an item that was never examined has
+    the largest possible index. Ties go to the lowest item number. Cost for each user: O(L) to recommend, O(K) to learn,
+    and 16 bytes of memory per item.
     """
 
     rule: ClassVar[int] = FIRST_CLICK
@@ -55,7 +57,7 @@ class ItemPolicy(Policy):
     def rank(
         self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
     ) -> None:
-        """Write the lists of some users to out. items, start: what each may be shown; None for every item."""
+        """Write the lists of some users to out. items, start: what each user may be shown; None if all items."""
 
     def choose(self, state: State, rng: Any) -> Integers:
         """Return the K items with the largest index for each user."""
@@ -80,11 +82,11 @@ class ItemPolicy(Policy):
 
 
 class CascadeKLUCB(ItemPolicy):
-    """Maximises the probability of a click in the cascade model; learns the attraction of each item separately.
+    """Maximizes the probability of a click in the cascade model, and learns the attraction of each item separately.
 
-    Kveton et al. 2015. The index of item e is the largest q with T_e·kl(ŵ_e, q) ≤ f(t), f(t) = log t + 3·log max(1,
-    log t). See :class:`ItemPolicy`. The index is computed once for each pair of counts whose items may
-    be listed (:func:`thali.policies.klucb.kl_lists`).
+    Kveton et al. 2015. The index of item e is the largest q with T_e·kl(ŵ_e, q) ≤ f(t), where
+    f(t) = log t + 3·log max(1, log t). See :class:`ItemPolicy`. The index is computed only for items that may be
+    listed, and only once for items with the same counts (:func:`thali.policies.klucb.kl_lists`).
 
     Examples
     --------
@@ -105,20 +107,21 @@ class CascadeKLUCB(ItemPolicy):
 
 
 class DcmKLUCB(CascadeKLUCB):
-    """CascadeKL-UCB for people who click more than once: learns up to the last click.
+    """CascadeKL-UCB for users who click more than once. It learns from all positions up to the last click.
 
-    dcmKL-UCB of Katariya et al. 2016, for the dependent click model. The paper puts the most attractive items where a
-    click is most likely to be the last. Here they are in descending order, which is the same if people are most likely
-    to leave after a click at the top. With at most one click it is CascadeKL-UCB. See :class:`ItemPolicy`.
+    This is dcmKL-UCB (Katariya et al. 2016), for the dependent click model. The original paper puts the most attractive
+    items at the positions where a click is most likely to be the last. Here, items are in descending order of their
+    index. Both are the same if users are most likely to leave after a click at the top. If users click at most once,
+    this policy is CascadeKL-UCB. See :class:`ItemPolicy`.
     """
 
     rule = LAST_CLICK
 
 
 class CascadeUCB1(ItemPolicy):
-    """Maximises the probability of a click in the cascade model by the index ŵ_e + sqrt(1.5·log(t - 1)/T_e).
+    """Maximizes the probability of a click in the cascade model, by the index ŵ_e + sqrt(1.5·log(t - 1)/T_e).
 
-    Kveton et al. 2015, with their c_{t-1}. See :class:`ItemPolicy`.
+    Kveton et al. 2015, with the radius c_{t-1} of that paper. See :class:`ItemPolicy`.
     """
 
     #: The largest value of an index.
@@ -135,20 +138,22 @@ class CascadeUCB1(ItemPolicy):
 class CombCascade(CascadeUCB1):
     """Combinatorial cascading UCB (Kveton et al. 2015), for sets of K items whose reward is a click on any of them.
 
-    Its oracle maximises 1 - Π(1 - U_e) over sets, with U_e = min(ŵ_e + sqrt(1.5·log(t - 1)/T_e), 1), so it takes the K
-    largest: CascadeUCB1 with a cap. Departs from its paper, where the reward is conjunctive (all items must succeed).
-    The paper leaves the order within the set open; here it is descending, and by item number among those at the cap.
+    It chooses the set that maximizes 1 - Π(1 - U_e), where U_e = min(ŵ_e + sqrt(1.5·log(t - 1)/T_e), 1). These are the
+    K items with the largest U_e, so the policy is CascadeUCB1 with indices capped at 1. In the original paper, the
+    reward is conjunctive instead (all items must succeed), and the order within the set is not specified. Here, items
+    are in descending order of U_e, and items with U_e = 1 are in the order of their numbers.
     """
 
     cap = 1.0
 
 
 class CascadeTS(ItemPolicy):
-    """Thompson sampling in the cascade model: the K largest of one draw an item from Beta(1 + clicks, 1 + misses).
+    """Thompson sampling in the cascade model: draws a value for each item and lists the K items with the largest ones.
 
-    The prior is uniform and independent for each item (Hüyük and Tekin 2019, Zhong et al. 2021). See
-    :class:`ItemPolicy`; but items never examined are drawn like the others. Cost: L draws for each list, at 0.1 µs or
-    more each.
+    The value is drawn from Beta(1 + clicks, 1 + misses), where misses are examinations without a click. The prior is
+    uniform and independent for each item (Hüyük and Tekin 2019, Zhong et al. 2021). See :class:`ItemPolicy`, except
+    that items which were never examined get a random value like all others. Cost: L draws for each list, at 0.1 µs or
+    more per draw.
     """
 
     samples = True
@@ -156,7 +161,7 @@ class CascadeTS(ItemPolicy):
     def rank(
         self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
     ) -> None:
-        """Rank by the draws."""
+        """Rank by the values drawn."""
         hits, misses = state.clicked[users] + 1, state.shown[users] - state.clicked[users] + 1
         drawn = [g.beta(a, b) for g, a, b in zip(rng[users], hits, misses, strict=True)]
         top_lists(np.stack(drawn), out, items, start)
@@ -165,13 +170,14 @@ class CascadeTS(ItemPolicy):
 class PIE(ItemPolicy):
     """Parsimonious item exploration (Combes et al. 2015): the K best items so far, sometimes with another one inserted.
 
-    The leaders are the K items with the largest ŵ_e (0 if never examined). If other items have a KL-UCB index, with
-    f(t) = log t + 4·log max(1, log t), of at least the last leader's ŵ, then with probability 1/2 one of them, drawn
-    uniformly, is shown at position ``place`` and the last leader is left out.
+    The leaders are the K items with the largest ŵ_e (0 if never examined). The candidates are the other items whose
+    KL-UCB index, with f(t) = log t + 4·log max(1, log t), is at least the ŵ of the last leader. If there are
+    candidates, then with probability 1/2, one of them is drawn uniformly and shown at position ``place``, and the last
+    leader is dropped.
 
-    The paper chooses the place by how the reward falls with the position. For the probability of a click all places
-    cost the same, and the first is examined most often, so place is 0 by default (PIE(1) in the paper). See
-    :class:`ItemPolicy`.
+    The original paper chooses the position by how the reward decreases from one position to the next. For the
+    probability of a click, all positions cost the same, and the first one is examined most often. So place is 0 by
+    default, which is PIE(1) in the original paper. See :class:`ItemPolicy`.
     """
 
     samples = True
@@ -183,10 +189,10 @@ class PIE(ItemPolicy):
     def rank(
         self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
     ) -> None:
-        """List the leaders, perhaps with one other item."""
-        luck = np.stack([generator.random(2) for generator in rng[users]])
+        """List the leaders, sometimes with one other item."""
+        uniforms = np.stack([generator.random(2) for generator in rng[users]])
         shown, clicked, updates = state.shown[users], state.clicked[users], state.updates[users]
-        pie_lists(shown, clicked, updates, luck, self.place, out, items, start)
+        pie_lists(shown, clicked, updates, uniforms, self.place, out, items, start)
 
 
 @kernel
@@ -202,7 +208,8 @@ def ucb_lists(
 ) -> None:
     """Write the K items with the largest min(ŵ + sqrt(scale·log(t)/T), cap) to out (users, K), where t = updates.
 
-    Items never examined come first. items, start: as for :func:`thali.lists.top.top_lists`. Cost: O(L) for each user.
+    Items that were never examined are listed first. items, start: as for :func:`thali.lists.top.top_lists`. Cost: O(L)
+    for each user.
     """
     users, K = out.shape
     top = np.empty(K)
@@ -224,7 +231,7 @@ def pie_lists(
     shown: Integers,
     clicked: Integers,
     updates: Integers,
-    luck: Floats,
+    uniforms: Floats,
     place: int,
     out: Integers,
     items: Integers | None = None,
@@ -232,10 +239,10 @@ def pie_lists(
 ) -> None:
     """Write the lists of :class:`PIE` to out (users, K): the K items with the largest ŵ, sometimes with another one.
 
-    The candidates are the items outside these leaders with T·kl(ŵ_e, ŵ_K) ≤ f(t) = log t + 4·log max(1, log t),
-    t = updates + 1: those whose index is at least the ŵ_K of the last leader. If there are any and luck[u, 0] < 1/2,
-    candidate number ⌊luck[u, 1]·their number⌋ is inserted at ``place``, and the last leader is dropped. luck (users, 2)
-    are uniform random numbers. Cost: O(L) for each user.
+    These K items are the leaders. The n candidates are the other items whose index is at least ŵ_K, the ŵ of the last
+    leader. For these, T·kl(ŵ_e, ŵ_K) ≤ f(t) = log t + 4·log max(1, log t), where t = updates + 1. If there are
+    candidates and uniforms[u, 0] < 1/2, candidate number ⌊n·uniforms[u, 1]⌋ is inserted at ``place``, and the last
+    leader is dropped. uniforms (users, 2): uniform random numbers. Cost: O(L) for each user.
     """
     users, K = out.shape
     top = np.empty(K)
@@ -245,18 +252,18 @@ def pie_lists(
         for position in range(begin, end):
             item = position if items is None else items[position]
             size = insert(item, clicked[user, item] / max(1, shown[user, item]), size, top, out[user])
-        if luck[user, 0] >= 0.5:
+        if uniforms[user, 0] >= 0.5:
             continue
         log_t = log(updates[user] + 1.0)
         budget, worst = log_t + 4.0 * log(max(1.0, log_t)), top[K - 1]
         count, wanted = 0, -1
-        for look in range(2):  # first count the candidates, then find the one drawn
-            if look == 1:
-                wanted = min(int(luck[user, 1] * count), count - 1)
+        for second_pass in range(2):  # first count the candidates, then find the one drawn
+            if second_pass:
+                wanted = min(int(uniforms[user, 1] * count), count - 1)
                 count = 0
             for position in range(begin, end):
                 item = position if items is None else items[position]
-                if kl_bound(shown[user, item], clicked[user, item], worst) <= budget and not holds(out[user], item):
+                if kl_bound(shown[user, item], clicked[user, item], worst) <= budget and not contains(out[user], item):
                     if count == wanted:
                         out[user, place + 1 :] = out[user, place:-1].copy()
                         out[user, place] = item
@@ -268,7 +275,7 @@ def pie_lists(
 
 @kernel
 def count(shown: Integers, clicked: Integers, lists: Integers, clicks: Booleans, rule: int) -> None:
-    """Count one examination, and one click if there was one, for every examined item. Cost: O(K) for each user."""
+    """For every examined item, count one examination, and one click if it was clicked. Cost: O(K) for each user."""
     for user in range(lists.shape[0]):
         for k in range(examined(clicks[user], rule)):
             shown[user, lists[user, k]] += 1

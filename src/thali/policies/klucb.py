@@ -1,4 +1,4 @@
-"""Kernels for policies that count by item: the index of KL-UCB, and lists of the items with the largest index."""
+"""Kernels for policies that keep counts for each item: the KL-UCB index, and lists of items with the largest index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from thali.tools.jit import inlined, kernel
 from thali.tools.types import Integers
 
-# The size of the cache of indices by (examined, clicked): more pairs than a list meets, but few enough to stay cached.
+# The number of entries in the table of indices by (examined, clicked). There are more entries than pairs needed for a
+# list, but few enough that the table stays in the processor's cache.
 SLOTS = 1024
 
 # The relative error of kl_index, for any counts.
@@ -20,11 +21,11 @@ PRECISION = 4e-15
 def kl_index(p: float, limit: float) -> float:
     """Return the largest q in [p, 1] with kl(p, q) ≤ limit, accurate to PRECISION.
 
-    Uses Halley's method for x = q - p, where kl = -p·log(1 + x/p) - (1-p)·log(1 - x/(1-p)), a form that stays accurate
-    for small x, kl' = x/(q(1-q)) and kl'' = p/q² + (1-p)/(1-q)². It starts from the expansion of the root in
-    sqrt(limit), or from an upper bound on the root if that is smaller: the points where 2x² or
-    (1-p)·log((1-p)/(1-q)) + p·log p, neither of which exceeds kl, reaches limit. Each step cubes the error; two or
-    three steps suffice.
+    This is Halley's method for x = q - p. It uses kl = -p·log(1 + x/p) - (1-p)·log(1 - x/(1-p)), a form that stays
+    accurate for small x, with kl' = x/(q(1-q)) and kl'' = p/q² + (1-p)/(1-q)². The starting point is the expansion of
+    the root in sqrt(limit), or an upper bound on the root if that is smaller. The upper bounds are the points where 2x²
+    and (1-p)·log((1-p)/(1-q)) + p·log p, neither of which exceeds kl, reach limit. Each step cubes the error, so two or
+    three steps are enough.
     """
     if p >= 1.0 or limit <= 0.0:
         return min(p, 1.0)
@@ -52,8 +53,8 @@ def kl_index(p: float, limit: float) -> float:
 def tangent(p: float, q: float) -> tuple[float, float]:
     """Return (a, b) with a·c + b·(T - c) ≤ T·kl(c/T, q) for all counts T and c.
 
-    At c/T = p, the two sides are equal except for a little slack that covers rounding. For p < q, T·kl(c/T, q) is
-    convex and homogeneous in (c, T - c), so its slopes at one point give a lower bound everywhere. Otherwise a = b = 0.
+    At c/T = p, the two sides are equal except for a little slack that covers rounding. T·kl(c/T, q) is convex and
+    homogeneous in (c, T - c), so its slopes at one point give a lower bound everywhere. If p ≥ q, a = b = 0.
     """
     if not 0.0 <= p < q:
         return 0.0, 0.0
@@ -63,7 +64,7 @@ def tangent(p: float, q: float) -> tuple[float, float]:
 
 @inlined
 def kl_bound(count: int, ones: int, q: float) -> float:
-    """Return T·kl(c/T, q) for T = count and c = ones if c/T < q, else 0. The index reaches q where this is ≤ f(t)."""
+    """Return T·kl(c/T, q) for T = count and c = ones if c/T < q, else 0. If this is at most f(t), the index is ≥ q."""
     p = ones / max(1, count)
     if count == 0 or p >= q:
         return 0.0
@@ -82,18 +83,20 @@ def kl_lists(
     items: Integers | None = None,
     start: Integers | None = None,
 ) -> None:
-    """Write the K items with the largest index to out (users, K), in descending order, ties to the lowest item.
+    """Write the K items with the largest index to out (users, K), in descending order of the index.
 
-    f(t) = log t + 3 log max(1, log t), t = updates + 1; an item never examined has index 1.
+    Ties go to the lowest item number. f(t) = log t + 3·log max(1, log t), where t = updates + 1. An item that was never
+    examined has index 1.
 
-    items, start: user u may be shown items[start[u]:start[u + 1]], ascending, at least K items (otherwise -1 fills the
-    list); start is (users + 1,), or (2,) if all users share one range. By default, every item is allowed.
+    items, start: user u may be shown items[start[u]:start[u + 1]], which are in ascending order. These should be at
+    least K items; otherwise, the list is filled with -1. start has shape (users + 1,), or (2,) if all users share one
+    range. By default, every item is allowed.
 
-    Cost for each user: O(1) for each item, usually one look at its counts. A list is complete once it has K items with
-    index 1. Items with the same counts T and c have the same index, so it is computed once for each pair (T, c) and
-    cached, also for the next users if t is the same. It need not be computed if T·kl(c/T, q) > f(t), where q is the
-    index to beat. Two lower bounds test that: the tangent at the last pair that failed, which takes two products, and
-    the tangent at the pair's own c/T, which takes two logarithms.
+    Cost for each user: O(1) for each item, usually to read its counts. A list is complete as soon as it has K items
+    with index 1. Items with the same counts T and c have the same index, so the index is computed once for each pair
+    (T, c) and cached. The next user can use the cache too, if t is the same. The index need not be computed if
+    T·kl(c/T, q) > f(t), where q is the index to beat. Two lower bounds are used to test this: the tangent at the last
+    pair that failed, which takes two products, and the tangent at the pair's own c/T, which takes two logarithms.
     """
     users, K = out.shape
     top = np.empty(K)

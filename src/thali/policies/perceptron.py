@@ -1,4 +1,4 @@
-"""Learning from preferences between rankings: the diversifying perceptron."""
+"""The diversifying perceptron, which learns from preferences between rankings."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ class PreferencePerceptron(Policy):
 
     The utility of a list A is ⟨w, φ(A)⟩ with φ(A) = Σ_k Δ(a_k|a_1..a_{k-1})/log2(1 + k), a coverage in which higher
     positions count more. The policy shows the greedy list under w. Let Ā be the list with the clicked items first and
-    the others after them, both in the order shown. The update is w += φ(Ā) - φ(A). It compares whole rankings, so it
-    treats an item without a click as less wanted even if it was not examined. For this reason the paper leaves it out.
+    the other items after them, both in the order in which they were shown. The update is w += φ(Ā) - φ(A). It compares
+    whole rankings, so it treats an item without a click as less wanted even if the user did not examine it. For this
+    reason, Gupta et al. do not compare their algorithm with this one.
 
-    Departs from its paper: w starts from even preferences 1/d, not from 0, where all lists are equally good. Negative
-    entries of w count as 0 when a list is built, but are kept (the paper's "clipped" perceptron cuts w itself), so the
-    order of feedback does not matter. Both φ use the current weights, not those at the time of showing, because Ā was
-    never shown.
+    Differences from Raman et al.: w starts from even preferences 1/d, because with w = 0 all lists would be equally
+    good. Negative entries of w count as 0 when a list is built, but stay in w, so the order of feedback does not
+    matter. (The "clipped" perceptron of Raman et al. clips w itself.) Both φ use the current weights instead of the
+    weights at the time of showing, because Ā was never shown.
 
-    Cost for each user: as :func:`thali.greedy_lists` to recommend; O(K·d) to learn; 8·d bytes.
+    Cost for each user: as in :func:`thali.greedy_lists` to recommend, O(K·d) to learn, and 8·d bytes of memory.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One bandit for each position: ranked bandits and independent bandits."""
+"""Policies with one bandit for each position: ranked bandits and independent bandits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from thali.catalog.candidates import ALL as EVERYTHING
 from thali.catalog.candidates import Choice
 from thali.catalog.catalog import Catalog
-from thali.lists.top import holds
+from thali.lists.top import contains
 from thali.policies.base import Policy
 from thali.policies.examined import ALL, FIRST_CLICK, examined
 from thali.policies.items import ucb_lists
@@ -25,30 +25,33 @@ BASES = ("ucb1", "kl-ucb", "exp3")
 
 
 class RankedBandits(Policy):
-    """Ranked bandits (Radlinski et al. 2008): each position is a bandit of its own, rewarded by a click there.
+    """Ranked bandits (Radlinski et al. 2008): each position has a separate bandit, which is rewarded by a click there.
 
-    The first bandit learns what most people click, the second what people click who did not click the first item, and
-    so on. Symbols: T, how often an item was shown at a position; ŵ, its share of rewards there; t, the number of
-    updates + 1.
+    The first bandit learns what most users click. The second bandit learns what users click who did not click the first
+    item, and so on. Only the first click is a reward, because a user who has clicked is satisfied (Slivkins et al.
+    2013). Symbols: T, how often an item was shown at a position; ŵ, the share of these showings that were rewarded; t,
+    the number of updates + 1.
 
-    base="ucb1" takes the largest ŵ + sqrt(2·log(t - 1)/T) (Auer et al. 2002a); an item never shown at a position has
-    index ∞. base="kl-ucb" is KL-UCB with f(t) = log t + 3·log max(1, log t) (Garivier and Cappé 2011); an item never
-    shown has index 1. base="exp3" draws an item with probability (1-γ)·exp(γ·s/n)/Σ + γ/n among n items, where s is the
-    sum of its rewards, each divided by its probability (Auer et al. 2002b). Only the first click is a reward, because a
-    user who clicked is satisfied (Slivkins et al. 2013).
+    There are three kinds of bandits. base="ucb1" shows the item with the largest ŵ + sqrt(2·log(t - 1)/T) (Auer et al.
+    2002a); an item that was never shown at a position has index ∞. base="kl-ucb" is KL-UCB with
+    f(t) = log t + 3·log max(1, log t) (Garivier and Cappé 2011); an item that was never shown has index 1. base="exp3"
+    draws one of n items, each with probability (1-γ)·exp(γ·s/n)/Σ + γ/n, where s is the sum of the item's rewards, each
+    divided by the probability of showing the item (Auer et al. 2002b).
 
-    Departs from its papers: a bandit chooses among the items that are not above it. In the papers its choice is
-    replaced by another item and gets no reward, but the list does not show which item was replaced. Exp3 takes the
-    probability of a reward from the state at the time of the update, as if every item of the catalog could have been
-    shown. So it is biased with candidates= or exclude=.
+    This policy departs from the original papers in two ways. First, a bandit chooses only among items that are not
+    above it. In the papers, a bandit may choose an item that is already above it. The item is then replaced by another
+    one, and the bandit gets no reward. That is not possible here, because a list does not show which of its items were
+    replaced. Second, Exp3 computes the probability of showing an item from the state at the time of the update, as if
+    every item of the catalog could have been shown. So it is biased if candidates= or exclude= is used.
 
     Parameters
     ----------
     base: "ucb1", "kl-ucb" or "exp3".
-    gamma: γ in (0, 1], for base="exp3"; by default min(1, sqrt(L·log L/((e - 1)·n))) given a horizon n, else 0.1.
+    gamma: γ in (0, 1], for base="exp3"; by default min(1, sqrt(L·log L/((e - 1)·n))) if a horizon n is given, else 0.1.
     horizon: n, for the default of gamma.
 
-    Cost for each user: O(K·L) to recommend; O(K) to learn (Exp3: O(L) after a click); 16·K bytes an item (Exp3: 8·K).
+    Cost for each user: O(K·L) to recommend, O(K) to learn (Exp3: O(L) after a click), and 16·K bytes of memory per item
+    (Exp3: 8·K).
 
     Examples
     --------
@@ -81,16 +84,23 @@ class RankedBandits(Policy):
         self.samples = self.base == "exp3"
         for setting, given in (("gamma", gamma), ("horizon", horizon)):
             if not self.samples and given is not None:
-                raise ValueError(f"{setting} of {self.name} must come with base='exp3', got {given!r}")
+                raise ValueError(
+                    f"{setting} of {self.name} can only be given with base='exp3', got {setting}={given!r} and "
+                    f"base={self.base!r}"
+                )
         if gamma is not None and horizon is not None:
-            raise ValueError(f"horizon of {self.name} must not come with gamma, got {horizon!r}")
+            raise ValueError(
+                f"gamma and horizon of {self.name} must not be given together, got {gamma!r} and {horizon!r}"
+            )
         if gamma is None:
             n = None if horizon is None else checks.integer(f"horizon of {self.name}", horizon, low=1)
             L = len(catalog)
             gamma = 0.1 if n is None else min(1.0, max(1e-9, sqrt(L * log(L) / ((math.e - 1.0) * n))))
         self.gamma = checks.number(f"gamma of {self.name}", gamma, low=0.0, strict=True, high=1.0)
         if self.samples:
-            self.order_matters = "Exp3 divides rewards by probabilities of showing, which follow from what was learned"
+            self.order_matters = (
+                "Exp3 divides each reward by the probability of showing the item, which depends on what was learned"
+            )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -116,10 +126,10 @@ class RankedBandits(Policy):
         users, K, L = state.users, self.K, self.catalog.L
         out = np.empty((users, K), dtype=np.int64)
         if self.base == "exp3":
-            luck = np.stack([generator.random(K) for generator in rng])
+            uniforms = np.stack([generator.random(K) for generator in rng])
             rows = 1 if choice.start.size == 2 else users
             excluded = np.stack([choice.excluded(user, self.catalog.present) for user in range(rows)])
-            exp3_lists(state.score, self.gamma, luck, excluded, out)
+            exp3_lists(state.score, self.gamma, uniforms, excluded, out)
             return out
         items, start = choice.items_if_limited(users, self.catalog)
         if items is not None and start is not None and start.size > 2:  # repeat each user's range for every position
@@ -136,7 +146,7 @@ class RankedBandits(Policy):
         return out
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """Update the bandit of each position by its own reward."""
+        """Update the bandit of each position with its own reward."""
         if self.base == "exp3":
             exp3_learn(state.score, self.gamma, lists, clicks, self.rule, ~self.catalog.present)
         else:
@@ -145,11 +155,11 @@ class RankedBandits(Policy):
 
 
 class IndependentBandits(RankedBandits):
-    """Ranked bandits that do not compete: every click is a reward for its position (Kohli et al. 2013).
+    """Ranked bandits in which every click is a reward for its position, not only the first click (Kohli et al. 2013).
 
-    Each bandit chooses among the items not above it and learns how often they are clicked, whatever was clicked
-    elsewhere: the probability ranking principle. If people click at most once, this is the same as
-    :class:`RankedBandits`.
+    Each bandit chooses among the items not above it. It learns how often items are clicked at its position, no matter
+    what was clicked at other positions. This is the probability ranking principle. If users click at most once, this
+    policy is the same as :class:`RankedBandits`.
     """
 
     rule = ALL
@@ -157,22 +167,25 @@ class IndependentBandits(RankedBandits):
 
 @kernel
 def first_free(tops: Integers, out: Integers) -> None:
-    """Write to out (users, K), at each position, the first item of its ranking in tops (users, K, K) not yet listed."""
+    """Write lists to out (users, K). tops (users, K, K): a ranking for each position.
+
+    Each position gets the first item of its ranking that is not yet on the list.
+    """
     users, K = out.shape
     for user in range(users):
         out[user] = -1
         for k in range(K):
             for rank in range(K):
-                if not holds(out[user], tops[user, k, rank]):
+                if not contains(out[user], tops[user, k, rank]):
                     out[user, k] = tops[user, k, rank]
                     break
 
 
 @kernel
 def count_positions(shown: Integers, clicked: Integers, lists: Integers, clicks: Booleans, rule: int) -> None:
-    """Count one showing of each item at its position in shown (users, K, L), and each reward in clicked (users, K, L).
+    """Count each item as shown at its position in shown (users, K, L), and each reward in clicked (users, K, L).
 
-    The rule says whether only the first click is a reward, or every click. Cost: O(K) for each user.
+    rule: whether only the first click is a reward, or every click. Cost: O(K) for each user.
     """
     users, K = lists.shape
     for user in range(users):
@@ -185,9 +198,9 @@ def count_positions(shown: Integers, clicked: Integers, lists: Integers, clicks:
 
 @inlined
 def exp3_sums(score: Floats, gamma: float, excluded: Booleans) -> tuple[int, float, float]:
-    """Return (n, m, Σ) for the n items not excluded: m is the largest score, Σ the sum of exp(γ·(score - m)/n).
+    """Return (n, m, Σ) for the n items not excluded: m is the largest score, and Σ the sum of exp(γ·(score - m)/n).
 
-    Most scores are 0, so their exponential is computed once.
+    Most scores are 0, so the exponential for a score of 0 is computed only once.
     """
     n, most = 0, 0.0
     for e in range(score.size):
@@ -195,50 +208,51 @@ def exp3_sums(score: Floats, gamma: float, excluded: Booleans) -> tuple[int, flo
             n += 1
             most = max(most, score[e])
     total, rate = 0.0, gamma / n
-    nothing = exp(-rate * most)
+    zero_weight = exp(-rate * most)
     for e in range(score.size):
         if not excluded[e]:
-            total += nothing if score[e] == 0.0 else exp(rate * (score[e] - most))
+            total += zero_weight if score[e] == 0.0 else exp(rate * (score[e] - most))
     return n, most, total
 
 
 @kernel
-def exp3_lists(score: Floats, gamma: float, luck: Floats, excluded: Booleans, out: Integers) -> None:
-    """Write to out (users, K), at each position, an item drawn by Exp3 from those neither excluded nor in the list.
+def exp3_lists(score: Floats, gamma: float, uniforms: Floats, excluded: Booleans, out: Integers) -> None:
+    """Write lists to out (users, K). Each item is drawn by Exp3 from the items not excluded and not yet on the list.
 
-    p_e = (1-γ)·exp(γ·score_e/n)/Σ + γ/n over the n items left. score (users, K, L); luck (users, K), uniform random
-    numbers; excluded (users or 1, L), restored at the end. Cost: O(K·L) for each user.
+    The probability of item e is p_e = (1-γ)·exp(γ·score_e/n)/Σ + γ/n, where n is the number of these items. score
+    (users, K, L). uniforms (users, K): uniform random numbers. excluded (users or 1, L): it is changed while a list is
+    drawn and then restored. Cost: O(K·L) for each user.
     """
     users, K, L = score.shape
     for user in range(users):
-        closed = excluded[user % excluded.shape[0]]
+        unavailable = excluded[user % excluded.shape[0]]
         for k in range(K):
-            n, most, total = exp3_sums(score[user, k], gamma, closed)
+            n, most, total = exp3_sums(score[user, k], gamma, unavailable)
             rate = gamma / n
-            nothing = exp(-rate * most)
-            left, chosen = luck[user, k], -1
+            zero_weight = exp(-rate * most)
+            left, chosen = uniforms[user, k], -1
             for e in range(L):
-                if closed[e]:
+                if unavailable[e]:
                     continue
                 chosen = e
-                weight = nothing if score[user, k, e] == 0.0 else exp(rate * (score[user, k, e] - most))
+                weight = zero_weight if score[user, k, e] == 0.0 else exp(rate * (score[user, k, e] - most))
                 left -= (1.0 - gamma) * weight / total + gamma / n
                 if left < 0.0:
                     break
             out[user, k] = chosen
-            closed[chosen] = True
+            unavailable[chosen] = True
         for k in range(K):
-            closed[out[user, k]] = False
+            unavailable[out[user, k]] = False
 
 
 @kernel
-def exp3_learn(score: Floats, gamma: float, lists: Integers, clicks: Booleans, rule: int, gone: Booleans) -> None:
-    """Add 1/p to the score for every reward; p is the probability in exp3_lists, given the items above.
+def exp3_learn(score: Floats, gamma: float, lists: Integers, clicks: Booleans, rule: int, removed: Booleans) -> None:
+    """Add 1/p to the score for every reward, where p is the item's probability in exp3_lists, given the items above it.
 
-    The rule says whether only the first click is a reward, or every click. gone (L,): whether an item was removed.
-    Cost: O(L) for each user and reward.
+    rule: whether only the first click is a reward, or every click. removed (L,): whether each item was removed. Cost:
+    O(L) for each user and reward.
     """
-    excluded = gone.copy()
+    excluded = removed.copy()
     for user in range(lists.shape[0]):
         rewarded = examined(clicks[user], rule)
         for k in range(rewarded):
@@ -250,4 +264,4 @@ def exp3_learn(score: Floats, gamma: float, lists: Integers, clicks: Booleans, r
                 score[user, k, e] += 1.0 / p
             excluded[e] = True
         for k in range(rewarded):
-            excluded[lists[user, k]] = gone[lists[user, k]]
+            excluded[lists[user, k]] = removed[lists[user, k]]

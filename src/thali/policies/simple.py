@@ -1,4 +1,4 @@
-"""Policies that learn nothing: the lower and upper limits of a comparison."""
+"""Policies that do not learn. They show the lower and upper limits in a comparison of policies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from thali.tools.types import Booleans, Floats, Integers
 
 
 class _Fixed(Policy):
-    """A policy that learns nothing. It only counts its updates."""
+    """A policy that does not learn. It only counts its updates."""
 
     uses_gains = False
 
@@ -49,10 +49,10 @@ class Random(_Fixed):
 
 
 class MostPopular(_Fixed):
-    """Lists the K most popular items, the same for everybody, in descending order; ties go to the lowest item.
+    """Lists the K most popular items in descending order, the same for every user. Ties go to the lowest item number.
 
-    popularity: (L,), any numbers; by default Σ_j w̄(e,j), proportional to the attraction for even preferences.
-    Cost: O(L) for each list.
+    popularity: (L,), any numbers. By default, the popularity of item e is Σ_j w̄(e,j), which is proportional to its
+    attraction for a user who likes all topics equally. Cost: O(L) for each list.
     """
 
     def __init__(self, catalog: Catalog, K: int, *, popularity: Any = None, threads: int = 1) -> None:
@@ -66,8 +66,8 @@ class MostPopular(_Fixed):
         known = np.asarray(self.catalog.csr.sum(axis=1)).ravel() if self.popularity is None else self.popularity
         if len(known) != self.catalog.L:
             raise ValueError(
-                f"popularity of {self.name} must be of all {self.catalog.L} items of the catalog, which has grown, "
-                f"got {len(known)}"
+                f"popularity of {self.name} must have {self.catalog.L} numbers, one for each item of the catalog, "
+                f"got {len(known)}: items were added after the policy was created"
             )
         items, start = choice.items_if_limited(state.users, self.catalog)
         rows = 1 if start is None or start.size == 2 else state.users
@@ -77,16 +77,17 @@ class MostPopular(_Fixed):
 
 
 class Oracle(_Fixed):
-    """Knows θ*, and shows the greedy list under it. Its regret is what remains once preferences have been learned.
+    """Shows the greedy list for θ*, which it is given. Its regret is what remains after a policy has learned θ*.
 
-    It uses the learner's weights w̄, not the true ones, and assumes that people click by the diverse cascade model. Its
-    state holds theta (users, d). For the cost, see :func:`thali.greedy_lists`.
+    It uses the weights w̄ in its catalog, not the true weights, and assumes that users click according to the diverse
+    cascade model. Its state contains theta (users, d). For the cost, see :func:`thali.greedy_lists`.
 
     Parameters
     ----------
-    theta: θ* (users, d), of which a state takes the first rows, or (d,) for all users; even preferences by default.
-    build: how the list is built (:class:`thali.lists.Builder`); greedily by default.
-    features: the features that the builder uses, "gains" or "items".
+    theta: θ* (users, d), or (d,) if all users have the same preferences. A state for fewer users uses the first rows.
+        By default, all users like all topics equally.
+    build: the function that builds lists (:class:`thali.lists.Builder`); greedy by default.
+    features: the features that this function uses, "gains" or "items".
 
     """
 
@@ -107,7 +108,7 @@ class Oracle(_Fixed):
         known = np.full(catalog.d, 1.0 / catalog.d) if theta is None else np.asarray(theta)
         self.theta = checks.preferences(f"theta of {self.name}", known[None] if known.ndim == 1 else known, catalog.d)
         if not len(self.theta):
-            raise ValueError(f"theta of {self.name} must be of at least one user, got none")
+            raise ValueError(f"theta of {self.name} must have at least one row, got none")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -117,7 +118,9 @@ class Oracle(_Fixed):
     def start(self, users: int) -> State:
         """Return a state with the θ* of each user."""
         if 1 < len(self.theta) < users:
-            raise ValueError(f"users of init must be at most the {len(self.theta)} of theta, got {users}")
+            raise ValueError(
+                f"users of init must be at most the number of rows in theta ({len(self.theta)}), got {users}"
+            )
         rows = np.tile(self.theta, (users, 1)) if len(self.theta) == 1 else self.theta[:users].copy()
         return self.new_state(theta=rows, updates=np.zeros(users, dtype=np.int64))
 

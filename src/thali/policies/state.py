@@ -1,4 +1,4 @@
-"""All that a policy has learned: named arrays whose first axis is users, saved as one portable file."""
+"""What a policy has learned: named arrays whose first axis is users, which can be saved in one portable file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ HEADER = "header.json"
 
 
 class State:
-    """Named arrays (``state.M``) whose first axis is users, with the name and settings of the learner they belong to.
+    """Everything that a policy has learned: named arrays whose first axis is users, such as ``state.M``.
 
-    A policy refuses a state with another ``learner`` or other ``settings``.
+    ``learner`` and ``settings`` are the name and the settings of the policy. A policy rejects a state with another
+    ``learner`` or other ``settings``.
     """
 
-    #: The class of each family, by the name stored in files, so that a file is loaded as the class that saved it.
+    #: The class of each family, by the name stored in files. A file is loaded as an object of the class that saved it.
     families: ClassVar[dict[str, type[State]]] = {}
     family: ClassVar[str] = "plain"
     arrays: dict[str, NDArray[Any]]
@@ -35,16 +36,18 @@ class State:
 
     def __init__(self, learner: str, settings: dict[str, Any], /, **arrays: NDArray[Any]) -> None:
         if not arrays:
-            raise ValueError("arrays of State must hold at least one array")
+            raise ValueError("arrays of State must contain at least one array, got none")
         for name in arrays:
             if hasattr(type(self), name) or name in ("learner", "settings"):
-                raise ValueError(f"arrays of State must have names of their own, got {name!r}")
+                raise ValueError(f"arrays of State must not have the name of an attribute of State, got {name!r}")
         arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         users = {name: array.shape[0] if array.ndim else None for name, array in arrays.items()}
         if None in users.values() or len(set(users.values())) != 1:
-            raise ValueError(f"arrays of State must have users as their first axis, got lengths {users}")
+            raise ValueError(
+                f"arrays of State must all have users as their first axis, with the same length, got lengths {users}"
+            )
         self.learner = learner
-        self.settings: dict[str, Any] = json.loads(json.dumps(settings))  # as a file would return it
+        self.settings: dict[str, Any] = json.loads(json.dumps(settings))  # the same as after saving and loading
         self.arrays = arrays
 
     def __getattr__(self, name: str) -> NDArray[Any]:
@@ -77,34 +80,40 @@ class State:
         return type(self)(self.learner, self.settings, **{name: array.copy() for name, array in self.arrays.items()})
 
     def take(self, users: Any) -> Self:
-        """Return an independent state of some of the users, by index, to recommend and learn for them alone."""
+        """Return an independent state of some of the users, to recommend and learn only for them.
+
+        users: the numbers of the users, from 0.
+        """
         picked = self._index(users)
         return type(self)(self.learner, self.settings, **{name: array[picked] for name, array in self.arrays.items()})
 
     def put(self, users: Any, part: State) -> None:
-        """Write a state of these users back, such as one from :meth:`take` after it has learned."""
+        """Replace the part of these users by another state, such as one from :meth:`take` after it has been updated."""
         picked = self._index(users)
         shapes, own = ({name: a.shape[1:] for name, a in state.arrays.items()} for state in (part, self))
         whose, ours = ((state.learner, state.settings) for state in (part, self))
         if shapes != own or whose != ours or part.users != picked.size:
-            raise ValueError(f"part of put must be a state of {picked.size} users like this one, got {part!r}")
+            raise ValueError(
+                f"argument 'part' of put must be a state of the same policy with {picked.size} users and the same "
+                f"arrays, got {part!r}"
+            )
         for name, array in self.arrays.items():
             array[picked] = part.arrays[name]
         self.refresh()
 
     def refresh(self) -> None:
-        """Recompute what is derived from the arrays. Subclasses override this; here there is nothing to do."""
+        """Recompute everything derived from the arrays. Subclasses override this. Here, there is nothing to do."""
 
     def _index(self, users: Any) -> NDArray[np.int64]:
         picked = np.atleast_1d(np.asarray(users))
         if picked.dtype.kind not in "iu" or picked.ndim != 1 or len(set(picked.tolist())) != picked.size:
-            raise TypeError(f"users must be distinct indices of users, got {users!r}")
+            raise TypeError(f"users must be distinct whole numbers, got {users!r}")
         if not picked.size or picked.min() < 0 or picked.max() >= self.users:
-            raise ValueError(f"users must be from 0 to {self.users - 1}, at least one, got {users!r}")
+            raise ValueError(f"users must be one or more numbers from 0 to {self.users - 1}, got {users!r}")
         return picked.astype(np.int64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one portable file (a zip of a JSON header and .npy arrays, no pickle), atomically."""
+        """Write the state to one portable file, atomically: a zip of a JSON header and .npy arrays, without pickle."""
         header = {"format": FORMAT, "family": self.family, "learner": self.learner, "settings": self.settings}
         with atomic_file(path) as file, zipfile.ZipFile(file, "w") as archive:
             archive.writestr(HEADER, json.dumps(header))
@@ -117,15 +126,15 @@ State.families[State.family] = State
 
 
 def load_state(path: str | os.PathLike[str]) -> State:
-    """Load a state from a file written by :meth:`State.save`, equal to the last bit."""
+    """Load a state from a file written by :meth:`State.save`. It is equal to the saved state, bit for bit."""
     if not Path(path).exists():
-        raise FileNotFoundError(f"path of load_state must be a file written by state.save, found nothing at {path}")
+        raise FileNotFoundError(f"path of load_state must be a file written by state.save, but {path} does not exist")
     try:
         arrays = {}
         with zipfile.ZipFile(path) as archive:
             header = json.loads(archive.read(HEADER))
             if header["format"] != FORMAT:
-                raise ValueError(f"its format is {header['format']!r}, this version reads {FORMAT!r}")
+                raise ValueError(f"format must be {FORMAT!r}, got {header['format']!r}")
             for name in archive.namelist():
                 if name != HEADER:
                     with archive.open(name) as member:
@@ -134,6 +143,6 @@ def load_state(path: str | os.PathLike[str]) -> State:
         state.check()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"path of load_state must be a whole file written by state.save, got {path}: {error}"
+            f"path of load_state must be a complete file written by state.save, got {path}: {error}"
         ) from error
     return state

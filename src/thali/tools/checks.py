@@ -1,4 +1,4 @@
-"""Input validation. Every error message names the argument, the rule and the value received."""
+"""Checks of arguments. Every error message names the argument, the rule and the value received."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thali.tools.jit import kernel
 from thali.tools.types import Booleans, Floats, Integers
 
-# Every whole number up to this one has an exact float.
+# Every whole number up to this one can be represented exactly as a float.
 MOST_COUNT = 2**53
 # Not allowed in names: control characters, which break logs and terminals, and lone surrogates, which are not UTF-8.
 _NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -23,9 +23,12 @@ _NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 def number(name: str, value: Any, *, low: float, strict: bool = False, high: float = np.inf) -> float:
     """Check a finite real number: at least low (above low if strict) and at most high."""
-    rule = f"must be a number {'above' if strict else 'of at least'} {low:g}" + (
-        f" and at most {high:g}" if isfinite(high) else ""
-    )
+    if not isfinite(low):
+        rule = "must be a finite number"
+    elif not isfinite(high):
+        rule = f"must be a number {'above' if strict else 'of at least'} {low:g}"
+    else:
+        rule = f"must be a number {f'above {low:g} and at most' if strict else f'from {low:g} to'} {high:g}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} {rule}, got {short(value)}")
     try:
@@ -39,7 +42,7 @@ def number(name: str, value: Any, *, low: float, strict: bool = False, high: flo
 
 def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
     """Check a whole number from low to high."""
-    rule = f"must be a whole number of at least {low}" + (f" and at most {high}" if high is not None else "")
+    rule = f"must be a whole number {f'of at least {low}' if high is None else f'from {low} to {high}'}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise TypeError(f"{name} {rule}, got {short(value)}")
     checked = int(value)
@@ -72,11 +75,11 @@ def flag(name: str, value: Any) -> bool:
 
 
 def list_length(owner: str, K: Any, items: int) -> int:
-    """Check K, the length of a list: from 1 to the number of items."""
+    """Check K, the length of a list: between 1 and the number of items."""
     try:
         return integer(f"K of {owner}", K, low=1, high=items)
     except ValueError:
-        raise ValueError(f"K of {owner} must be from 1 to the {items} items there are, got {K!r}") from None
+        raise ValueError(f"K of {owner} must be between 1 and the number of items ({items}), got {K!r}") from None
 
 
 def instance(name: str, value: Any, kind: type[Any]) -> Any:
@@ -87,14 +90,17 @@ def instance(name: str, value: Any, kind: type[Any]) -> Any:
 
 
 def sequence(name: str, values: Any) -> list[Any]:
-    """Return a sequence as a list. Strings, sets (which have no order), dicts and single values are refused."""
+    """Return a sequence as a list. Strings, sets (which have no order), dicts and single values are rejected."""
     if isinstance(values, str | bytes | set | frozenset | dict) or not isinstance(values, Iterable):
         raise TypeError(f"{name} must be a sequence, got {short(values)}")
     return list(values)
 
 
 def floats(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) -> Floats:
-    """Return a contiguous, finite float64 array of this shape (None: any length), described by e.g. "(users, d)"."""
+    """Check numbers and return them as a contiguous float64 array. All must be finite.
+
+    shape: the required shape, with None for an axis of any length. meaning: what the axes are, such as "(users, d)".
+    """
     given = _array(name, values, "fiub", f"numbers {meaning}")
     if given.shape != shape and (
         given.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, given.shape, strict=True))
@@ -108,7 +114,7 @@ def floats(name: str, values: Any, shape: tuple[int | None, ...], meaning: str) 
 
 
 def _array(name: str, values: Any, kinds: str, what: str) -> NDArray[Any]:
-    """Return an array with one of these dtype kinds. Masked and ragged arrays, strings and objects are refused."""
+    """Return an array with one of these dtype kinds. Masked and ragged arrays, strings and objects are rejected."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -121,8 +127,8 @@ def _array(name: str, values: Any, kinds: str, what: str) -> NDArray[Any]:
     return array
 
 
-def fixed(array: Floats) -> Floats:
-    """Return a read-only copy, so that the array stays as it was checked."""
+def read_only(array: Floats) -> Floats:
+    """Return a read-only copy, so that a checked array cannot change later."""
     copy = array.copy()
     copy.flags.writeable = False
     return copy
@@ -148,8 +154,8 @@ def preferences(name: str, theta: Any, d: int) -> Floats:
 
 
 def item_lists(name: str, lists: Any, users: int | None, L: int, K: int | None = None) -> Integers:
-    """Check lists (users, K) of distinct item numbers; returns int64. If users is None, any number of rows will do."""
-    array = _array(name, lists, "iu", "item indices (users, K)")
+    """Check lists (users, K) of distinct item numbers, and return them as int64. users, K: None for any length."""
+    array = _array(name, lists, "iu", "item numbers (users, K)")
     users = len(array) if users is None and array.ndim else users
     if array.ndim != 2 or array.shape[0] != users or (K is not None and array.shape[1] != K) or not array.shape[1]:
         raise ValueError(f"{name} must have shape (users, K) = ({users}, {K or 'any'}), got {array.shape}")
@@ -157,7 +163,7 @@ def item_lists(name: str, lists: Any, users: int | None, L: int, K: int | None =
     bad = first_bad_list(array, L)
     if bad >= 0:
         raise ValueError(
-            f"{name} must hold distinct item indices from 0 to {L - 1} in each row, got {array[bad].tolist()}"
+            f"{name} must contain distinct item numbers from 0 to {L - 1} in each row, got {array[bad].tolist()}"
         )
     return array
 
@@ -171,7 +177,7 @@ def click_matrix(name: str, clicks: Any, users: int, K: int) -> Booleans:
 
 
 def counts(name: str, values: Any, users: int) -> Integers:
-    """Check one whole number of at least 0 for each user; returns int64 (users,)."""
+    """Check one whole number of at least 0 for each user, and return them as int64 (users,)."""
     array = _array(name, values, "iu", "whole numbers (users,)")
     if array.shape != (users,):
         raise ValueError(f"{name} must have shape (users,) = ({users},), got {array.shape}")
@@ -186,7 +192,7 @@ def counts(name: str, values: Any, users: int) -> Integers:
 
 @kernel
 def finite(array: Floats) -> bool:
-    """Whether every entry of array (n,) is finite."""
+    """Return whether every entry of array (n,) is finite."""
     wrong = 0
     for x in array:
         wrong += not isfinite(x)
@@ -195,7 +201,7 @@ def finite(array: Floats) -> bool:
 
 @kernel
 def first_bad_list(lists: Integers, L: int) -> int:
-    """First row of lists (users, K) with an item outside [0, L) or a repeated item; -1 if none. O(K²) per row."""
+    """Return the first row of lists (users, K) with an item outside [0, L) or a repeated item, or -1. O(K²) per row."""
     users, K = lists.shape
     for user in range(users):
         for k in range(K):

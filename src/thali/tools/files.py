@@ -1,4 +1,4 @@
-"""Write files atomically: a reader sees the old file or the new one, never a partial one."""
+"""Write files atomically: a reader sees either the old file or the new one, never an incomplete one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import BinaryIO
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the same folder. Its content replaces path when the block ends without an error.
 
-    The new content is on disk before it replaces the old. After an error, the temporary file is removed and path is
-    unchanged.
+    The new content is written to disk before it replaces the old content. After an error, the temporary file is removed
+    and path is unchanged.
     """
     target = Path(path)
     part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")

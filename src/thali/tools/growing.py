@@ -1,4 +1,4 @@
-"""Arrays that grow at the end, for kernels that read whole vectors."""
+"""Arrays that can grow at their end, for kernels that read whole vectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class GrowingArray:
         self.view = self._all[:size]
 
     def _zeros(self, size: int) -> NDArray[Any]:
-        """Zeros with some padding, because whole vectors are read, even past the end of the part in use."""
+        """Return zeros with some padding, because kernels read whole vectors, even past the end of the part in use."""
         each = self._dtype.itemsize * int(np.prod(self._tail, dtype=np.int64))
         whole = np.zeros((size + 64) * each + LINE, dtype=np.uint8)
         skip = -whole.ctypes.data % LINE
@@ -27,16 +27,16 @@ class GrowingArray:
         return array
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle a copy of the part in use: a view and its base would be restored as two separate arrays."""
+        """Pickle a copy of the part in use. (A view and its base would be restored as two separate arrays.)"""
         return _restore, (np.array(self.view),)
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated, in use or spare."""
+        """The number of bytes allocated, including spare capacity."""
         return self._all.nbytes
 
     def extend(self, count: int) -> NDArray[Any]:
-        """Add count entries and return them. If no spare capacity is left, everything moves to a larger array."""
+        """Add count entries and return them. If the spare capacity is too small, copy everything to a larger array."""
         start = len(self.view)
         size = start + count
         if size + WIDTH > len(self._all):

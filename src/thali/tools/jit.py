@@ -1,4 +1,4 @@
-"""How kernels are compiled."""
+"""Decorators that compile kernels with Numba."""
 
 import re
 import warnings
@@ -12,27 +12,27 @@ from numba import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# A file whose code becomes part of compiled kernels: it imports Numba, or this module.
+# Matches a file whose code becomes part of compiled kernels: it imports Numba or this module.
 _HOLDS_KERNELS = re.compile(rb"^(from|import) (numba|thali\.tools\.jit)\b", re.MULTILINE)
 
 
 def kernel_files() -> list[Path]:
-    """Every file of the package that contains kernel code."""
+    """Return every file of the package that contains kernel code."""
     package = Path(__file__).parents[1]
     return [path for path in sorted(package.rglob("*.py")) if _HOLDS_KERNELS.search(path.read_bytes())]
 
 
-# Numba caches a compiled function until the file that defines it changes. But a kernel contains code from other files
-# too, so the name under which it is cached contains a digest of all of them. tests/tools/test_jit.py checks that
-# kernels use nothing from any other file.
+# Numba caches a compiled function until the file that defines it changes. But a kernel also contains code from other
+# files, so the name under which it is cached contains a digest of all kernel files. tests/tools/test_jit.py checks that
+# kernels do not use code from any other file.
 DIGEST = sha256(b"".join(path.read_bytes() for path in kernel_files())).hexdigest()[:12]
 
 
 def kernel(function: F) -> F:
-    """Compile on first use, cache the result on disk, and release the GIL while running.
+    """Compile a function on first use, cache the result on disk, and release the GIL while the function runs.
 
-    Arithmetic is strict IEEE, in the order written. Division by 0 is not an error, so loops with a division can be
-    vectorised.
+    Arithmetic follows the IEEE standard, in the order written. Division by 0 is not an error, so loops with a division
+    can be vectorized.
     """
     return _compiled(function)
 
@@ -40,8 +40,8 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """Compile a kernel that is inlined into the kernels that call it.
 
-    It must not allocate arrays, and it does not count references to its arguments: that would cost more than the work
-    itself. Python cannot call it, because compiling the wrapper would take a fifth of the compile time.
+    It must not allocate arrays. It does not count references to its arguments, because that would take longer than the
+    computation itself. Python code cannot call it, because the wrapper for that would take a fifth of the compile time.
     """
     return _compiled(function, forceinline=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
@@ -62,8 +62,8 @@ def _compiled(function: F, **extra: Any) -> F:
 def _warn_not_cached() -> None:
     """Warn once per process that neither the package's folder nor the user's cache folder is writable."""
     warnings.warn(
-        "thali found no folder to keep compiled code in, so every process compiles again: set the environment variable "
-        "NUMBA_CACHE_DIR to a folder that can be written, and fill it ahead of time with 'thali warmup'",
+        "thali found no writable folder for compiled code, so every process must compile it again. Set the environment "
+        "variable NUMBA_CACHE_DIR to a writable folder, and run 'thali warmup' once to fill it",
         RuntimeWarning,
         stacklevel=2,
     )

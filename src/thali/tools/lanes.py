@@ -1,10 +1,10 @@
-"""A vector type for kernels: several floats at once, with the same arithmetic as single floats.
+"""A vector type for kernels: several floats that are processed at once, with the same arithmetic as single floats.
 
-Numba vectorises long loops but not eight adjacent numbers, and it has no way to declare that arrays do not overlap. So
-the few vector operations that kernels need are written for LLVM here. Each lane follows IEEE arithmetic: nothing is
-reordered, and nothing is contracted except by :func:`fused`. A lane therefore holds, bit for bit, what the same
-operations on single floats give. LLVM maps the vectors to the machine's registers, wide or narrow. Vectors are eight
-floats wide, or four if loaded with :func:`load4`.
+Numba vectorizes long loops but not operations on eight adjacent numbers, and it has no way to declare that arrays do
+not overlap. So this module defines the few vector operations that kernels need, directly for LLVM. Each lane follows
+IEEE arithmetic: operations are not reordered, and they are not combined except by :func:`fused`. So the result in a
+lane is the same, bit for bit, as the result of the same operations on single floats. LLVM maps the vectors to the
+registers of the machine, whatever their width. Vectors are eight floats wide, or four if loaded with :func:`load4`.
 """
 
 from __future__ import annotations
@@ -66,25 +66,25 @@ def _spread(builder: Any, value: Any, vector: Any) -> Any:
 
 
 def _contiguous(*arrays: Any) -> None:
-    """Refuse non-contiguous arrays when a kernel is compiled: vectors are read and written as adjacent entries."""
+    """Reject non-contiguous arrays when a kernel is compiled, because the entries of a vector must be adjacent."""
     for array in arrays:
         if array.layout != "C":
             raise TypingError(f"vectors need contiguous arrays, got {array}")
 
 
 def _address(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
-    """The address of args[0][args[1]], as a pointer to a vector of this kind."""
+    """Return the address of args[0][args[1]], as a pointer to a vector of this kind."""
     data = context.make_array(signature.args[0])(context, builder, args[0]).data
     return builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
 
 
 def _choice(builder: Any, sign: str, a: Any, b: Any) -> Any:
-    """In each lane: a where ``a sign b`` holds, else b."""
+    """Return, in each lane, a if ``a sign b`` is true, else b."""
     return builder.select(builder.fcmp_ordered(sign, a, b), a, b)
 
 
 def _call(builder: Any, name: str, *values: Any) -> Any:
-    """Call LLVM's intrinsic of this name on values that share one type."""
+    """Call the LLVM intrinsic with this name on values of the same type."""
     kind = values[0].type
     suffix = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
     function = ir.FunctionType(kind, [kind] * len(values))
@@ -92,7 +92,7 @@ def _call(builder: Any, name: str, *values: Any) -> Any:
 
 
 def _reaching(builder: Any, lanes: Any, value: Any) -> Any:
-    """One bit for each lane: whether it is at least value."""
+    """Return one bit for each lane: whether the lane is at least value."""
     at_least = builder.fcmp_ordered(">=", lanes, _spread(builder, value, VECTOR))
     return builder.bitcast(at_least, ir.IntType(WIDTH))
 
@@ -180,7 +180,7 @@ def store(context, array, at, lanes):
 def gather(context, array, indices, at):
     """array[indices[at : at + 8]], for an array of floats and an array of unsigned 32-bit indices.
 
-    Uses eight loads, which is faster than loading the indices as a vector and than the machine's gather instruction.
+    It uses eight loads, which is faster than loading the indices as a vector or using the machine's gather instruction.
     """
     _contiguous(array, indices)
 
@@ -236,8 +236,8 @@ def root(context, lanes):
 def rough_roots(context, lanes):
     """(r, y): the approximate square root of every lane (at least 1e-15) and its inverse. Much faster than exact roots.
 
-    Both are too low by a relative error of at most about 1e-5. The first guess comes from the bits of the number; two
-    Newton steps follow, which approach the result from below.
+    Both are too low, with a relative error of at most about 1e-5. The first guess is computed from the bits of the
+    number. Two Newton steps follow, which approach the result from below.
     """
 
     def lower(context, builder, signature, args):
@@ -298,7 +298,7 @@ def reaching(context, lanes, value):
 
 @intrinsic
 def where_any(context, masks, at, bits, a, b):
-    """In each lane n: a's value where masks[at + n] has any of these bits, else b's value."""
+    """In each lane n, the value of a if masks[at + n] has any of these bits, else the value of b."""
     _contiguous(masks)
 
     def lower(context, builder, signature, args):
@@ -318,7 +318,7 @@ def lowest(context, mask):
 
 @intrinsic
 def prefetch(context, array, at):
-    """Prefetch the memory at array[at], which will soon be read."""
+    """Prefetch the memory at array[at], which will be read soon."""
 
     def lower(context, builder, signature, args):
         byte = ir.IntType(8)

@@ -1,19 +1,19 @@
-"""Stop process pools before their work is done."""
+"""Stop a process pool before its work is finished."""
 
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-# The pool's thread normally notices within milliseconds that the processes are gone.
-PATIENCE_S = 10.0
+# How long to wait for the pool's own thread. It normally notices within milliseconds that the processes have ended.
+TIMEOUT_S = 10.0
 
 
 def end(pool: ProcessPoolExecutor) -> None:
-    """Kill a pool's processes at once; work in progress is lost.
+    """Kill the processes of a pool immediately. Work in progress is lost.
 
-    Returns when the pool's own thread has ended as well. Otherwise Python, at exit, may wake that thread while it is
-    closing its pipe and report a bad file descriptor.
+    This function also waits for the pool's own thread to end. Otherwise, when Python exits, it might wake that thread
+    while the thread is closing its pipe, and report a bad file descriptor.
     """
     thread: Any = pool._executor_manager_thread  # there is no public attribute
     children = list((pool._processes or {}).values())
@@ -21,4 +21,4 @@ def end(pool: ProcessPoolExecutor) -> None:
     for child in children:
         child.kill()
     if thread is not None:
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)

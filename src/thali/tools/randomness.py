@@ -1,4 +1,7 @@
-"""Named random streams from one seed, so that every policy meets the same people and the same luck in any batch."""
+"""Named random streams from one seed.
+
+With these, every policy in a comparison gets the same people and the same random numbers, in any batch of people.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,31 @@ Generators = Sequence[np.random.Generator]
 
 
 def stream(seed: int, name: str, *numbers: int) -> np.random.Generator:
-    """The generator with this name, for something drawn once (or once for each combination of numbers)."""
+    """Return the random generator with this name and these numbers."""
     seed = checks.integer("seed", seed, low=0)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(crc32(name.encode()), *numbers)))
 
 
 def streams(seed: int, name: str, people: Sequence[int]) -> list[np.random.Generator]:
-    """One generator for each person. It depends only on the seed, the name and the person's number."""
+    """Return one generator for each person. It depends only on the seed, the name and the person's number."""
     return [stream(seed, name, person) for person in people]
 
 
 def generators(name: str, rng: Any, users: int) -> Generators:
-    """One generator for each user: as given, or spawned from a seed or from one generator."""
+    """Return one generator for each user: those given, or new ones that are made from a seed or from one generator."""
     if isinstance(rng, Integral) and not isinstance(rng, bool):
         return streams(int(rng), "policy", range(users))
     if isinstance(rng, np.random.Generator):
         return rng.spawn(users)
     if isinstance(rng, Sequence) and len(rng) == users and all(isinstance(g, np.random.Generator) for g in rng):
         return rng
-    raise TypeError(f"{name} must be a seed, a numpy.random.Generator, or one for each of {users} users, got {rng!r}")
+    raise TypeError(
+        f"{name} must be a seed, a numpy.random.Generator, or one for each of the {users} users, got {rng!r}"
+    )
 
 
-def uniforms(rng: Any, users: int, K: int) -> Floats:
-    """Uniform numbers (users, K) from one generator, or row by row from one generator for each user."""
+def draw_uniforms(rng: Any, users: int, K: int) -> Floats:
+    """Draw uniform random numbers (users, K) from one generator, or each row from the generator of its user."""
     if isinstance(rng, np.random.Generator):
         return rng.random((users, K))
     return np.stack([generator.random(K) for generator in generators("rng", rng, users)])

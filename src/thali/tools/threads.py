@@ -1,4 +1,4 @@
-"""Split the users of a batch over threads: kernels release the GIL, and users' lists are independent."""
+"""Divide the users of a batch among threads. Kernels release the GIL, and the lists of users are independent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def by_parts(do: Callable[[slice], None], users: int, threads: int) -> None:
-    """Call do in parallel on one slice of the users per thread; with only one slice, in the calling thread."""
+    """Call do in parallel, on one slice of the users per thread. If there is only one slice, use the calling thread."""
     parts = min(users, threads)
     if parts <= 1:
         do(slice(0, users))

@@ -1,4 +1,4 @@
-"""Type names for the arrays that packages exchange."""
+"""Names for the types of arrays that several packages use."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -111,7 +111,7 @@ def test_the_demo_serves_the_page_and_leaves_nothing_behind(tmp_path):
         (("--port", "8001"), "--port can only be used with --web"),
         (("--web", "--items", "dishes", "--data", "."), "data cannot be used with --items dishes, got ."),
         (("--web", "--data", "."), "data must be a folder that contains ml-1m, got ."),
-        (("--web", "--items", "movielens", "--data", "."), "ml-1m is not there: it must hold ratings.dat"),
+        (("--web", "--items", "movielens", "--data", "."), "ml-1m does not exist: it must contain ratings.dat"),
     ],
 )
 def test_settings_of_the_demo_that_do_not_fit_are_a_sentence(tmp_path, monkeypatch, options, message):

@@ -1,4 +1,4 @@
-"""Response types of the HTTP API. The server builds its responses from these classes and the client returns them."""
+"""Response types of the HTTP API. The server builds its responses from these classes, and the client returns them."""
 
 from thali_client.types.items import Item, Items, Topics
 from thali_client.types.lists import Answer, Impression, Result, Results, Shown, ShownItem

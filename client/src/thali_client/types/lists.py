@@ -16,7 +16,7 @@ class ShownItem:
     topics: list[Any]
     """Topics of the item."""
     gains: dict[Any, float]
-    """Δ(e|S): coverage that the item adds to the items above it, by topic."""
+    """Δ(e|S): the coverage that the item adds to the items above it, by topic."""
     belief: float
     """xᵀθ̄: estimated attraction of the item."""
     exploration: float
@@ -51,7 +51,8 @@ class Impression(Shown):
     clicked: list[int] | None
     """Clicked positions; None if there is no answer yet."""
     answer: str | None
-    """Source of the answer: "feedback", or "time-out" if missing feedback was treated as no click."""
+    """Where the answer comes from: "feedback", or "time-out" if missing feedback was treated as no click. None if there
+    is no answer yet."""
     answered_at: float | None
     """Unix time in seconds."""
 
@@ -64,7 +65,7 @@ class Answer:
     clicked: list[int] | None
     """Clicked positions; None if there is no answer."""
     answer: str | None
-    """Source of the answer: "feedback" or "time-out"."""
+    """Where the answer comes from: "feedback" or "time-out"; None if there is no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Result:
 
     impression: str
     status: int
-    """HTTP status that this feedback would have had on its own."""
+    """HTTP status that this feedback would have had in a separate request."""
     clicked: list[int] | None = None
     answer: str | None = None
     error: str | None = None

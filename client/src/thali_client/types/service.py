@@ -1,4 +1,4 @@
-"""What the service says about itself."""
+"""What the service reports about itself: errors, limits, settings and health."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Error:
     error: str
     """A sentence that names the field, the rule, and the value received."""
     field: str | None
-    """Field of the request that broke the rule, if there is one."""
+    """Field of the request that broke the rule, if any."""
     request_id: str
 
 
@@ -28,21 +28,21 @@ class Limits:
     """Limits on requests."""
 
     body: int = 1 << 20
-    """Bytes of a request body."""
+    """Largest number of bytes in the body of a request."""
     K: int = 100
-    """Items of a list."""
+    """Largest number of items in a list."""
     names: int = 10_000
-    """Candidates, and items to exclude."""
+    """Largest number of candidates, and of items to exclude."""
     batch: int = 1000
-    """Impressions in one feedback request."""
+    """Largest number of impressions in one feedback request."""
     waiting: int = 10_000
-    """Requests that wait for the store; any more get status 503."""
+    """Largest number of requests that wait for the store. Further requests get status 503."""
     simulated_steps: int = 20_000
-    """Steps of a simulation, summed over its policies."""
+    """Largest number of steps of a simulation, summed over its policies."""
     changes: int = 20
-    """Changes of preference in a simulation."""
+    """Largest number of preference changes in a simulation."""
     traced: int = 100_000
-    """Values in the trace of a simulation: points·policies·(K + topics)."""
+    """Largest number of values in the trace of a simulation: points·policies·(K + topics)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +52,30 @@ class LearnerAbout:
     name: str
     policy: str
     K: int
-    """Items of a list, unless the request says otherwise."""
+    """Number of items in a list, unless the request gives another number."""
     sigma: float
     alpha: float
-    """Exploration parameter for a new user. If it is set by theory, it may differ for other users."""
+    """Exploration parameter for a new user. With alpha="theory", it may differ for other users."""
     share: float
     """Share of the users that this learner serves."""
     features: str
-    """Features of an item: "gains" (what it adds to the items above it: diverse lists) or "items" (its topics)."""
+    """Features of an item: "gains" (what it adds to the items above it, for diverse lists) or "items" (its topics)."""
     examined: str
-    """Positions that the learner learns from: up to the "first-click", up to the "last-click", or "all"."""
+    """Positions that the learner learns from: "first-click" (those up to the first click), "last-click" (those up to
+    the last click) or "all"."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the service is and what the caller may do.
+    """The version, settings and limits of the service, and the role of the caller.
 
-    If the service requires keys, a caller without a valid one only gets ``keys``.
+    If the service requires keys, a caller without a valid key gets only ``keys``.
     """
 
     keys: bool
     """Whether the service requires keys. If it does not, every caller is an admin."""
     role: str | None
-    """Role of the caller: "read", "write" or "admin". None without a valid key, and so are all following fields."""
+    """Role of the caller: "read", "write" or "admin". Without a valid key, this and all following fields are None."""
     version: str | None = None
     """Version of thali."""
     items: int | None = None
@@ -94,12 +95,12 @@ class SlowRequest:
     """A slow request."""
 
     at: float
-    """When it ended, Unix time in seconds."""
+    """When the request ended, Unix time in seconds."""
     request_id: str
     method: str
     route: str
-    """Route template without names, e.g. /v1/users/{user}; "none" if no route matched or the request was rejected
-    before routing."""
+    """Route with placeholders instead of names, such as /v1/users/{user}; "none" if no route matched or the request was
+    rejected before routing."""
     status: int
     """0 if the caller disconnected before there was a status."""
     ms: float
@@ -117,7 +118,7 @@ class StoreHealth:
     usable: bool
     """Whether the transaction succeeded within 5 seconds."""
     error: str | None
-    """Why it failed."""
+    """Why the transaction failed; None if it succeeded."""
     seconds: float
     """Duration of the transaction, including time spent waiting for others."""
     bytes: int | None
@@ -127,25 +128,25 @@ class StoreHealth:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Health of one process of the service: the one that answered. The store is shared by all of them."""
+    """Health of the process of the service that responded. All processes share the store."""
 
     process: str
-    """Id of the process, a prefix of the request ids that it generates."""
+    """Id of the process. The request ids that it generates begin with this id."""
     started_at: float
     """Unix time in seconds."""
     store: StoreHealth
     waiting: int
-    """Requests that were waiting for the store when this one arrived."""
+    """Number of requests that were waiting for the store when this one arrived."""
     most_waiting: int
-    """Limit on waiting requests; any more get status 503."""
+    """Largest number of waiting requests. Further requests get status 503."""
     transactions: int
-    """Transactions since the start, including failed ones."""
+    """Number of transactions since the start, including failed ones."""
     transaction_seconds: float | None
     """Mean duration of a transaction."""
     store_errors: int
-    """Requests that failed because of the store, since the start."""
+    """Number of requests since the start that failed because of the store."""
     tastes_in_memory: int
-    """Users' statistics that are cached in memory."""
+    """Number of tastes (statistics of one user under one learner) that are cached in memory."""
     slowest: list[SlowRequest]
     """The 20 slowest requests of about the last hour, slowest first."""
 
@@ -155,6 +156,6 @@ class Tidied:
     """What one round of maintenance did."""
 
     timed_out: int
-    """Impressions whose missing feedback was treated as no click."""
+    """Number of impressions whose missing feedback was treated as no click."""
     pruned: int
-    """Impressions that were deleted because of their age."""
+    """Number of impressions that were deleted because of their age."""

@@ -1,4 +1,4 @@
-"""Simulated users."""
+"""Simulations: a simulated user, and how policies perform on this user."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class SimulatedRun:
     estimate: dict[Any, float] | None
     """Learned preference by topic; None for a policy that does not learn preferences by topic."""
     lists: list[list[Any]] | None
-    """List shown at each of the reported steps; only with ``trace``."""
+    """List shown at each of the reported steps; None without ``trace``."""
     estimates: list[list[float]] | None
-    """Estimate after each of the reported steps, in the order of the topics; only with ``trace``, and None for a policy
+    """Estimate after each of the reported steps, in the order of the topics; None without ``trace``, and for a policy
     that does not learn preferences by topic."""
 
 
@@ -46,7 +46,7 @@ class Simulated:
     """Preference by topic at the start."""
     best_list: list[Any]
     best: float
-    """Click probability of the best list: the highest that a policy can reach."""
+    """Click probability of the best list, which is the highest that a policy can reach."""
     changes: list[SimulatedChange]
     steps: list[int]
     """Reported steps."""

@@ -16,7 +16,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """One bin of a calibration curve: answered lists whose estimated click probability lies in an interval."""
+    """One bin of a calibration curve: the answered lists whose estimated click probability lies in an interval."""
 
     above: float
     """Lower bound of the interval."""
@@ -40,11 +40,11 @@ class LearnerStats:
     share: float
     """Share of the users that this learner serves."""
     users: int
-    """Users with statistics, not limited to the requested period."""
+    """Number of users with statistics, not limited to the requested period."""
     impressions: int
     answered: int
     clicked: int
-    """Answered lists with at least one click."""
+    """Number of answered lists with at least one click."""
     click_rate: Rate | None
     """clicked / answered."""
     diversity: float | None

@@ -1,4 +1,4 @@
-"""What the service knows about a user."""
+"""What the service has stored about a user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TopicTaste:
 
 @dataclass(frozen=True, slots=True)
 class LearnerTaste:
-    """What a learner knows about a user."""
+    """What a learner has learned about a user."""
 
     updates: int
     """Number of impressions that the learner has learned from."""
@@ -34,19 +34,19 @@ class LearnerTaste:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """What the service knows about a user. Only impressions that are still stored are counted."""
+    """What the service has learned about a user. Only impressions that are still stored are counted."""
 
     user: str
     impressions: int
     answered: int
     clicked: int
-    """Answered impressions with at least one click."""
+    """Number of answered impressions with at least one click."""
     learners: dict[str, LearnerTaste]
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """How much was deleted when a user was forgotten."""
+    """How much data was deleted when a user was forgotten."""
 
     user: str
     impressions: int

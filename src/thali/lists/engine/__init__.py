@@ -1,7 +1,6 @@
-"""The search engine: builds the same lists as :mod:`thali.lists.plain`, bit for bit, without scoring every item.
+"""The search engine. It builds the same lists as :mod:`thali.lists.plain`, bit for bit, without scoring every item.
 
-The rest of thali calls only :func:`build`, so this package can be replaced as a whole. docs/engine.md explains how it
-works.
+Other packages call only :func:`build`, so the engine can be replaced as a whole. docs/engine.md explains how it works.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact greedy lists from a few candidates. A candidate is scored only if its bound says that it may win."""
+"""Exact greedy lists from a few candidates. A candidate is scored only if its upper bound allows it to win."""
 
 from math import inf, sqrt
 
@@ -16,11 +16,12 @@ from thali.tools.lanes import fused
 def greedy(kind, items, among, among_start, estimate, inverse, alpha, cap, out):
     """Write greedy lists to out (users, K), where user u may be shown only among[among_start[u]:among_start[u + 1]].
 
-    Candidates are in ascending order. The lists and the other arguments are those of :func:`thali.lists.plain.greedy`.
+    These candidates are in ascending order. The lists and the other arguments are the same as in
+    :func:`thali.lists.plain.greedy`.
 
-    The bound x·θ̄⁺ + α·sqrt(xᵀ(M⁻¹)⁺x) of a candidate holds at all later positions, and its index stays the same until
-    one of its topics is shown. Cost for each user, for n candidates with s topics each: usually O(n·(s² + K)), at most
-    O(K·n·s²); memory O(n).
+    The bound x·θ̄⁺ + α·sqrt(xᵀ(M⁻¹)⁺x) of a candidate is valid at all later positions. Its index does not change until
+    an item that shares one of its topics is put on the list. Cost for each user, with n candidates of s topics each:
+    usually O(n·(s² + K)), at most O(K·n·s²); memory O(n).
     """
     users, K = out.shape
     d = estimate.shape[1]
@@ -57,7 +58,8 @@ def greedy(kind, items, among, among_start, estimate, inverse, alpha, cap, out):
                     )  # fmt: skip
                     score[n], scored_at[n] = min(cap, optimistic(m, q, user_alpha)), k
                     bound[n] = (p + user_alpha * sqrt(P)) * (1.0 + slack) + TINY
-                # Candidates ascend, so the lowest wins a tie. If θ̄ is huge, even the best index may be -inf.
+                # Candidates are in ascending order, so the lowest wins a tie. If θ̄ is huge, even the best index may
+                # be -inf.
                 if score[n] > best or (best_at < 0 and bound[n] > -inf):
                     best, best_at = score[n], n
             e = among[first + best_at]
@@ -74,11 +76,11 @@ def greedy(kind, items, among, among_start, estimate, inverse, alpha, cap, out):
 
 @inlined
 def terms(kind, lo, hi, topics, weights, state, estimate, inverse, wide, x):
-    """Return the sums (m, q, p, P) for one item, over its topics[lo:hi] in ascending order.
+    """Return the sums (m, q, p, P) for one item with the topics topics[lo:hi], which are in ascending order.
 
-    m = x·θ̄ and q = xᵀM⁻¹x give the index, by the same operations as :func:`thali.lists.plain.mean_and_variance`.
-    p = x·θ̄⁺ and P = xᵀ(M⁻¹)⁺x give a bound that can only fall as coverage grows. If ``wide`` is False, q and P are 0.
-    ``x`` is scratch. Cost: O(s²) for an item with s topics.
+    m = x·θ̄ and q = xᵀM⁻¹x determine the index. They are computed by the same operations as in
+    :func:`thali.lists.plain.mean_and_variance`. p = x·θ̄⁺ and P = xᵀ(M⁻¹)⁺x determine a bound that can only decrease as
+    coverage grows. If ``wide`` is False, q and P are 0. ``x`` is scratch space. Cost: O(s²) for an item with s topics.
     """
     m, p, q, P = 0.0, 0.0, 0.0, 0.0
     for a in range(hi - lo):

@@ -1,17 +1,17 @@
-"""Indices and upper bounds on them, for eight items or boxes at once.
+"""Indices and upper bounds on indices, for eight items or boxes at once.
 
-All bounds follow from two facts about h(x) = x·θ̄ + α·sqrt(xᵀM⁻¹x), x ≥ 0. It is sublinear: h(x) ≤ Σ_j x_j·h(e_j). And
-sqrt(q) ≤ r/2 + q/(2r) for any r > 0, with equality at r = sqrt(q), so that
+All bounds follow from two facts about h(x) = x·θ̄ + α·sqrt(xᵀM⁻¹x) for x ≥ 0. First, h is sublinear:
+h(x) ≤ Σ_j x_j·h(e_j). Second, sqrt(q) ≤ r/2 + q/(2r) for any r > 0, with equality at r = sqrt(q). Therefore
 
     h(x) ≤ α·r/2 + Σ_j x_j·(θ̄_j + α/(2r)·(M⁻¹x)_j).
 
-Replace (M⁻¹x)_j by an upper bound that does not depend on x. The right side is then a sum over topics, and each term is
-largest at one end of the range of x_j. Bounding x·θ̄ and the square root separately would be looser: here, a topic with
-negative θ̄_j cannot widen the interval without also lowering the mean. Any r > 0 gives a valid bound, so r need not be
-computed exactly.
+Now replace (M⁻¹x)_j by an upper bound that does not depend on x. Then the right side is a sum over topics, and each
+term is largest at one end of the range of x_j. Separate bounds on x·θ̄ and on the square root would be looser. In this
+bound, a topic with negative θ̄_j cannot widen the interval without also lowering the mean. Any r > 0 gives a valid
+bound, so r need not be computed exactly.
 
-A bound over [0, x] holds at this and every later position, because gains only shrink. The index itself may rise,
-because M⁻¹ has negative entries.
+A bound over [0, x] is valid at this position and at every later one, because gains can only decrease. The index itself
+may increase, because M⁻¹ has negative entries.
 """
 
 from math import inf, sqrt
@@ -38,7 +38,7 @@ from thali.tools.lanes import (
 )
 
 EPSILON = 2.220446049250313e-16
-# Added to every bound. The squares of gains below this underflow, so a relative slack alone would not cover them.
+# Added to every bound. The squares of gains below this value underflow, so a relative slack alone would not cover them.
 TINY = 1e-140
 # All array indices here are unsigned, so that Numba omits its check for negative indices.
 U0, U1, U2, U3, U4, W = (np.uint64(n) for n in (0, 1, 2, 3, 4, WIDTH))
@@ -59,15 +59,15 @@ class Belief(NamedTuple):
     """M⁻¹ (d·d,), flat."""
     alpha: Any
     cap: Any
-    """The largest value of an index: larger ones are cut to it."""
+    """The largest value of an index. Larger values are replaced by it."""
     majorants: Any
     """G (d,): for each topic, the sum of the positive entries of its row of M⁻¹. Set only if items have many topics."""
     rough_factor: Any
-    """The factor that makes a bound valid although it was computed with an approximate root."""
+    """The factor by which a bound is multiplied so that it stays valid although it uses an approximate root."""
     mean_error: Any
-    """The most that rounding can add to x·θ̄ and to a bound."""
+    """The largest possible rounding error of x·θ̄ and of a bound."""
     variance_error: Any
-    """The most that rounding can add to xᵀM⁻¹x."""
+    """The largest possible rounding error of xᵀM⁻¹x."""
 
 
 @inlined
@@ -77,22 +77,23 @@ def lane_gains(kind, weights, state):
 
 
 @inlined
-def worths(theta, minv_flat, alpha, slack, inverse_root, out):
-    """Write (θ̄_j + α·D_j)⁺ to out (d,): at least h(e_j), or 0 if that is negative.
+def topic_bounds(theta, minv_flat, alpha, slack, inverse_root, out):
+    """Write (θ̄_j + α·D_j)⁺ to out (d,): an upper bound on h(e_j), or 0 if the bound is negative.
 
-    D is such that D_i·D_j ≥ (M⁻¹)_ij for all i and j. inverse_root (d + 8,) is scratch. Returns Σ_j (|θ̄_j| + α·D_j)
-    and (Σ_j D_j)², each times slack: ``mean_error`` and ``variance_error`` of :class:`Belief`. Cost: O(d²).
+    D is chosen such that D_i·D_j ≥ (M⁻¹)_ij for all i and j. inverse_root (d + 8,) is scratch space. Returns
+    Σ_j (|θ̄_j| + α·D_j) and (Σ_j D_j)², each multiplied by slack. These are ``mean_error`` and ``variance_error`` of
+    :class:`Belief`. Cost: O(d²).
     """
     d = np.uint64(theta.size)
     largest_variance = 0.0
     for j in range(d):
         largest_variance = max(largest_variance, minv_flat[j * d + j])
     for j in range(d):
-        # Above 0 even after rounding, because it is divided by.
+        # This must be above 0 even after rounding, because we divide by it.
         out[j] = max(minv_flat[j * d + j], 1e-24 * largest_variance + 1e-280)
         inverse_root[j] = 1.0 / sqrt(out[j])
-    # Correlations exceed 1 only by rounding, but by a lot if M is nearly singular.
-    correlations, rest = spread(1.0), 1.0
+    # Correlations exceed 1 only because of rounding, but by a lot if M is nearly singular.
+    correlations, remaining = spread(1.0), 1.0
     whole = d // W * W
     for i in range(d):
         row = spread(0.0)
@@ -100,12 +101,12 @@ def worths(theta, minv_flat, alpha, slack, inverse_root, out):
             row = larger(row, load(minv_flat, i * d + j) * load(inverse_root, j))
         correlations = larger(correlations, row * inverse_root[i])
         for j in range(whole, d):
-            rest = max(rest, minv_flat[i * d + j] * inverse_root[i] * inverse_root[j])
-    correlation = max(rest, largest(correlations))
+            remaining = max(remaining, minv_flat[i * d + j] * inverse_root[i] * inverse_root[j])
+    correlation = max(remaining, largest(correlations))
     total, width_sum = 0.0, 0.0
     for j in range(d):
         width = sqrt(correlation * out[j])
-        # If the two cancel, the rounding error is relative to their sizes, not to the small difference.
+        # If the two terms cancel, the rounding error is relative to their sizes, not to their small sum.
         out[j] = max(0.0, theta[j] + alpha * width + slack * (abs(theta[j]) + alpha * width))
         total += abs(theta[j]) + alpha * width
         width_sum += width
@@ -114,7 +115,10 @@ def worths(theta, minv_flat, alpha, slack, inverse_root, out):
 
 @inlined
 def lane_values(size, topics_at, topics, pool, at, belief, x):
-    """Return the indices of 8 items with the same topics, by the same operations as :func:`thali.lists.plain.index`."""
+    """Return the indices of 8 items with the same topics.
+
+    They are computed by the same operations as in :func:`thali.lists.plain.index`.
+    """
     m, q = spread(0.0), spread(0.0)
     for a in range(size):
         i = np.uint64(topics[topics_at + a])
@@ -130,10 +134,10 @@ def lane_values(size, topics_at, topics, pool, at, belief, x):
 
 @inlined
 def two_values(size, pool, at, other, states, thetas, entries, belief, x, y):
-    """Return the indices of two blocks of 8 items with many topics, the one at ``at`` and the one at ``other``.
+    """Return the indices of two blocks of 8 items with many topics. The blocks are at ``at`` and ``other`` in ``pool``.
 
     states, thetas and entries are the coverage state, θ̄ and M⁻¹ (size, size) of these topics. Eight independent sums
-    run at a time, so that the processor need not wait for any one of them.
+    are computed at a time, so that the processor does not have to wait for any one of them.
     """
     m, q, n, p = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
     for a in range(size):
@@ -169,7 +173,7 @@ def two_values(size, pool, at, other, states, thetas, entries, belief, x, y):
 
 @inlined
 def add_four_topics(a, size, e0, e1, e2, e3, s0, s1, s2, s3, x, entries, q):
-    """Return q with topics a to a + 3 added; s0 to s3 are their sums Σ_b (M⁻¹)_ab·x_b over all topics b before a."""
+    """Return q with topics a to a + 3 added. s0 to s3 are their sums Σ_b (M⁻¹)_ab·x_b over all topics b before a."""
     g0, g1, g2, g3 = load(x, a * W), load(x, (a + U1) * W), load(x, (a + U2) * W), load(x, (a + U3) * W)
     s1 = fused(g0, entries[e1 + a], s1)
     s2 = fused(g1, entries[e2 + a + U1], fused(g0, entries[e2 + a], s2))
@@ -184,7 +188,8 @@ def add_four_topics(a, size, e0, e1, e2, e3, s0, s1, s2, s3, x, entries, q):
 def lane_bounds(size, topics_at, topics, boxes, at, unit, belief, x, y):
     """Return bounds on the index over 8 boxes [low, high] with the same topics, at the current coverage. Cost: O(s²).
 
-    (M⁻¹x)_j is bounded over the box entry by entry. unit: the weight that one unit of a byte stands for in each topic.
+    (M⁻¹x)_j is bounded over the box entry by entry. unit: for each topic, the weight that one unit of a byte
+    represents.
     """
     low = at + size * W
     for a in range(size):
@@ -215,15 +220,15 @@ def lane_bounds(size, topics_at, topics, boxes, at, unit, belief, x, y):
 
 @inlined
 def lane_sums(size, boxes, at, unit, sum_unit, states, thetas, majorant, belief):
-    """Return bounds on the index over 8 boxes with the same many topics, at the current coverage. Cost: O(s).
+    """Return bounds on the index over 8 boxes that share many topics, at the current coverage. Cost: O(s).
 
-    Only for probabilistic coverage and fixed features. With G_j = Σ_i (M⁻¹)⁺_ij, xᵀM⁻¹x ≤ Σ_j G_j·x_j². So the index is
-    at most α·r/2 + Σ_j φ_j(w_j), where φ_j(w) = θ̄_j·x + α/(2r)·G_j·x² with x = w·(1 - c_j) is convex. Let S be the
-    largest sum of weights of any item in the box. As Σ_j w_j ≤ S, for any λ ≥ 0 the bound is at most
+    This is only for probabilistic coverage and fixed features. With G_j = Σ_i (M⁻¹)⁺_ij, xᵀM⁻¹x ≤ Σ_j G_j·x_j². So the
+    index is at most α·r/2 + Σ_j φ_j(w_j), where φ_j(w) = θ̄_j·x + α/(2r)·G_j·x² with x = w·(1 - c_j) is convex. Let S be
+    the largest sum of weights of any item in the box. Because Σ_j w_j ≤ S, for any λ ≥ 0 this sum is at most
     λ·S + Σ_j (φ_j(w_j) - λ·w_j), and each term is largest with w_j at one end of its range. λ is the largest φ_j(w)/w
     at the upper corner, or 0 if that is negative.
 
-    unit, sum_unit: what one unit of a byte stands for, in each topic and in S. majorant: G_j·(1 - c_j)².
+    unit, sum_unit: what one unit of a byte represents in each topic and in S. majorant: G_j·(1 - c_j)².
     """
     total, steepest = load_bytes(boxes, at + U2 * size * W) * sum_unit, spread(0.0)
     for a in range(size):
@@ -237,8 +242,8 @@ def lane_sums(size, boxes, at, unit, sum_unit, states, thetas, majorant, belief)
     upper = r * half + slope * total * belief.rough_factor + belief.mean_error
     for a in range(size):
         low, high = load_bytes(boxes, at + (size + a) * W) * unit[a], load_bytes(boxes, at + a * W) * unit[a]
-        rest = slope - thetas[a] * states[a]
-        upper = upper - smaller(low * (rest - low * majorant[a] * factor), high * (rest - high * majorant[a] * factor))
+        net = slope - thetas[a] * states[a]
+        upper = upper - smaller(low * (net - low * majorant[a] * factor), high * (net - high * majorant[a] * factor))
     return upper
 
 
@@ -246,10 +251,11 @@ def lane_sums(size, boxes, at, unit, sum_unit, states, thetas, majorant, belief)
 def corner_bounds(size, gather_at, corner_at, layout, belief, x, y):
     """Return bounds on the index in the 8 trees of a block, at this and all later positions. Cost: O(s²).
 
-    They are bounds over [0, corner] with (M⁻¹)⁺ in place of M⁻¹, made tighter by the excess: the weights of an item sum
-    to less than those of its tree's corner by at least the excess. The index is convex, so over the polytope of such
-    weights it is largest at a vertex. At a vertex, some topic is below the corner by the excess, or is 0. So the bound
-    at the corner can be lowered by the least that this costs in any one topic.
+    These are bounds over [0, corner] with (M⁻¹)⁺ in place of M⁻¹. The excess makes them tighter: the sum of an item's
+    weights is smaller than the sum of its tree's corner by at least the excess. The index is convex, so over the
+    polytope of such weights it is largest at a vertex. At a vertex, the weight of some topic is below the corner by the
+    excess, or is 0, which lowers the bound by an amount that depends on the topic. So the bound at the corner can be
+    lowered by the smallest of these amounts.
     """
     excess, at = load(layout.corners, corner_at + size * W), gather_at
     for a in range(size):

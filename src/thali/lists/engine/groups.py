@@ -1,4 +1,4 @@
-"""Kernels that write the arrays of the search index: all of them at first, then one item at a time."""
+"""Kernels that write the arrays of the search index, either for all items at once or for one changed item."""
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def lengths(kinds, sizes, counts):
 def fill(order, start, kinds, items, layout):
     """Write the row, topics, weights and items of every group, but not its boxes and seat.
 
-    Trees come first in ``pool``, so that their blocks are aligned to cache lines.
+    In ``pool``, trees are stored before rays, so that their blocks are aligned to cache lines.
     """
     topics_at, slot_at, box_at, tree_at, ray_at = 0, 0, 0, 0, 0
     for g in range(start.size - 1):
@@ -94,9 +94,10 @@ def fill(order, start, kinds, items, layout):
 
 @kernel
 def write_steps(pool, row):
-    """Write one number for each item of a ray, before the ray's weights: the scale of the next item divided by its own.
+    """For each item of a ray, write the scale of the next item divided by the item's own scale.
 
-    The scale of an item is its largest weight. The next item is the first with different weights; 0 if there is none.
+    These numbers are stored in front of the ray's weights. The scale of an item is its largest weight. The next item is
+    the first one below it with different weights. If there is no such item, the number is 0.
     """
     size, n = np.int64(row[SIZE]), np.int64(row[COUNT])
     weights = np.int64(row[WEIGHTS])
@@ -116,9 +117,9 @@ def write_steps(pool, row):
 
 @kernel
 def assign_seats(new_block, sizes, kinds, seats, blocks):
-    """Write the rows of all blocks, and the seat of each group to seats (G,).
+    """Write the rows of all blocks, and write the seat of each group to seats (G,).
 
-    new_block (G,) says which groups begin a block. Returns the lengths of ``gather_index``, ``corners`` and
+    new_block (G,) says which groups begin a new block. Returns the lengths of ``gather_index``, ``corners`` and
     ``scratch.Known.operands``.
     """
     block, lane = -1, 0
@@ -191,11 +192,12 @@ def write_corner(group, layout):
 
 @kernel
 def enclose(group, layout):
-    """Write the boxes of a tree, level by level: first at most 8 large ones, then the 8 within each of them, and so on
-    down to the boxes around blocks of 8 items.
+    """Write the boxes of a tree, level by level: first at most 8 large boxes, then the 8 boxes within each of them, and
+    so on down to the boxes around blocks of 8 items.
 
     Boxes are stored in blocks of 8: upper corners (size, 8), lower corners (size, 8), and the largest sum of weights of
-    any item in each box (8,). Each number is a byte: a share of the tree's own corner or largest sum, rounded outwards.
+    any item in each box (8,). Each number is stored as a byte, which is a share of the tree's own corner or largest
+    sum. It is rounded outwards, so that a box never becomes too small.
     """
     row, pool, boxes = layout.groups[group], layout.pool, layout.boxes
     size, count, stride = np.int64(row[SIZE]), np.int64(row[COUNT]), np.int64(row[STRIDE])
@@ -229,7 +231,7 @@ def enclose(group, layout):
 
 @inlined
 def byte_above(value, whole):
-    """Return the smallest byte b with b·(whole·STEP) ≥ value; 255 if value equals whole, or if whole is tiny."""
+    """Return the smallest byte b with b·(whole·STEP) ≥ value. It is 255 if value equals whole, or if whole is tiny."""
     if whole < SMALLEST_WHOLE:
         return np.uint8(255)
     b = min(255, np.int64(value / (whole * STEP)))
@@ -240,7 +242,7 @@ def byte_above(value, whole):
 
 @inlined
 def byte_below(value, whole):
-    """Return the largest byte b with b·(whole·STEP) ≤ value, or one slightly smaller; 0 if whole is tiny."""
+    """Return the largest byte b with b·(whole·STEP) ≤ value, or a slightly smaller one. It is 0 if whole is tiny."""
     if whole < SMALLEST_WHOLE:
         return np.uint8(0)
     b = min(255, np.int64(value / (whole * STEP)))
@@ -262,8 +264,8 @@ def slot_of(item, row, layout):
 def remove(item, layout):
     """Remove an item from its group, and leave its slot empty. Cost: O(n) for a group of n items.
 
-    The corner and boxes of a tree with at most 64 slots shrink to fit the remaining items. Those of a larger tree stay
-    as they are: after many removals, their loose bounds make the search open it in vain.
+    The corner and boxes of a tree with at most 64 slots shrink to fit the remaining items. The corner and boxes of a
+    larger tree stay unchanged. After many removals, its bounds are loose, and the search opens it without success.
     """
     group = layout.item_group[item]
     row = layout.groups[group]
@@ -299,10 +301,10 @@ def insert(item, group, weights, layout):
 
 @kernel
 def rewrite(item, topics, weights, layout):
-    """Change the weights of an item in place, if its topics stay the same, its group is a tree, and the new weights do
-    not exceed the tree's corner and largest sum.
+    """Change the weights of an item in place, if possible. Return whether it was possible.
 
-    Returns whether this was possible. Boxes only grow. Cost: O(n) to find the item, O(s) for each level of boxes.
+    It is possible if the topics stay the same, the group is a tree, and the new weights do not exceed the tree's corner
+    and largest sum. Boxes can only grow. Cost: O(n) to find the item, and O(s) for each level of boxes.
     """
     group = layout.item_group[item]
     row, corner_at = layout.groups[group], corner_of(group, layout)

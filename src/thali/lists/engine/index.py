@@ -1,13 +1,13 @@
-"""The search index: groups items by their set of topics, so that the search can compare groups instead of items.
+"""The search index. It groups items by their set of topics, so that the search can compare groups instead of items.
 
-A *group* holds items with the same topics. It is a *ray* if their weights are parallel, as they always are under the
-paper's definition of w̄: then only its largest unused item needs to be scored. Otherwise it is a *tree*: blocks of 8
-items in boxes, 8 boxes in a larger box, and so on. If fewer than 4 items share their topics and are not parallel, each
-becomes a ray of its own.
+A *group* contains items with the same topics. If their weights are parallel, as they always are under the paper's
+definition of w̄, the group is a *ray*, and only its largest unused item needs to be scored. Otherwise the group is a
+*tree*: blocks of 8 items are enclosed in boxes, 8 boxes are enclosed in a larger box, and so on. If fewer than 4 items
+share their topics and are not parallel, each item becomes a separate ray.
 
-A *block* holds up to eight groups of the same kind and with the same number of topics. Each group has a *seat*, its
-lane in the block, so that the search can bound or score eight groups at once. A tree is represented there by its upper
-corner, the largest weight of its items in each topic.
+A *block* contains up to eight groups of the same kind and with the same number of topics. Each group has a *seat*,
+which is its lane in the block, so that the search can bound or score eight groups at once. In its block, a tree is
+represented by its upper corner: for each topic, the largest weight of its items.
 
 Everything is stored in flat arrays (:mod:`thali.lists.engine.layout`). docs/engine.md explains the search.
 """
@@ -25,15 +25,15 @@ from thali.tools.growing import GrowingArray
 from thali.tools.lanes import WIDTH
 from thali.tools.types import Booleans, Floats, Indices, Integers
 
-# The number of slots in a tree created for new items: for the first one, and at most.
+# The number of slots in the first tree that is created for new items, and the largest number of slots in such a tree.
 FIRST_SLOTS, MOST_SLOTS = 8, 64
 
 
 class SearchIndex:
     """The groups of all items of a catalog, kept up to date as items are added, changed and removed.
 
-    Cost: O(nnz + L·s·log L) to build; O(s) to add an item, to a tree of at most 64 slots; O(n) to find an item that is
-    removed or changed among n items with the same topics.
+    Cost: O(nnz + L·s·log L) to build. O(s) to add an item, because it goes into a tree of at most 64 slots. O(n) to
+    remove or change an item, because it must be found among n items with the same topics.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -47,10 +47,12 @@ class SearchIndex:
         new_block = _new_blocks(kinds, sizes)
         seats, blocks = np.empty(len(kinds), dtype=np.int64), np.empty((int(new_block.sum()), 5), dtype=np.uint32)
         gather_length, corner_length, operand_length = groups.assign_seats(new_block, sizes, kinds, seats, blocks)
-        if max(numbers, slots, boxes, gather_length, corner_length, operand_length) >= 2**32:
+        longest = max(numbers, slots, boxes, gather_length, corner_length, operand_length)
+        if longest >= 2**32:
             raise ValueError(
-                f"weights of Catalog must fit an index of fewer than 2³² numbers, got {len(kinds):,} different sets of "
-                f"topics, of {sizes.mean():.0f} topics on average, for {len(items.begin):,} items"
+                f"weights of Catalog must fit into a search index whose arrays have fewer than {2**32:,} entries, got "
+                f"{longest:,} entries, for {len(items.begin):,} items with {len(kinds):,} different sets of topics "
+                f"({sizes.mean():.0f} topics each on average)"
             )
         self._arrays = Layout(
             item_group=GrowingArray(len(items.begin), np.uint32),
@@ -66,12 +68,12 @@ class SearchIndex:
             group_seat=GrowingArray(len(kinds), np.uint32),
             seat_mask=GrowingArray(len(blocks) * WIDTH, np.int64),
         )
-        #: The arrays, in the form that the kernels read.
+        #: The arrays as the kernels read them.
         self.layout = self._views()
         self.layout.blocks[:] = blocks
         groups.fill(order, start, kinds, items, self.layout)
         groups.seat_all(seats, self.d, self.layout)
-        # For each set of topics, the tree that takes the next new item; for each number of topics, the next free seat.
+        # For each set of topics, the tree for the next new item. For each number of topics, the next free seat.
         self._trees: dict[bytes, int] = {}
         self._seats: dict[int, int] = {}
         for item in np.flatnonzero(~catalog.present).tolist():
@@ -80,14 +82,14 @@ class SearchIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated, including spare capacity."""
+        """The number of bytes allocated, including spare capacity."""
         return sum(array.nbytes for array in self._arrays)
 
     def put(self, item: int, topics: Indices, weights: Floats) -> None:
-        """Set the topics, in ascending order, and weights of an item. The number of a new item must be L.
+        """Set the topics (in ascending order) and the weights of an item. The item number of a new item must be L.
 
-        New items go into new trees: for each set of topics the first has 8 slots, the next ones 16, 32 and then 64.
-        Existing trees are not rebuilt.
+        New items go into new trees. For each set of topics, the first new tree has 8 slots, the second 16, the third
+        32, and each later one 64. Existing trees are not rebuilt.
         """
         self._changes += 1
         if item == len(self.layout.item_group):
@@ -110,8 +112,8 @@ class SearchIndex:
         groups.remove(item, self.layout)
 
     @property
-    def worn(self) -> bool:
-        """Whether changes exceed about half the number of items, so that bounds have become loose."""
+    def needs_rebuild(self) -> bool:
+        """Whether the number of changes exceeds about half the number of items, so that bounds have become loose."""
         return self._changes > 1000 + len(self.layout.item_group) // 2
 
     def _views(self) -> Layout:
@@ -161,7 +163,10 @@ class SearchIndex:
 
 
 def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Integers]:
-    """Return the items ordered by group, where each group starts in that order (G + 1,), and the groups' kinds (G,)."""
+    """Divide the items into G groups.
+
+    Returns the items ordered by group, where each group starts in that order (G + 1,), and the kinds of groups (G,).
+    """
     L = len(items.begin)
     keys = np.empty(L, dtype=np.uint64)
     partition.topic_keys(items, keys)
@@ -172,8 +177,8 @@ def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Inte
     G = partition.split(order, np.append(np.flatnonzero(new_set), L), items, ends, kinds, parallel)
     start, kinds = np.append(0, ends[:G]), kinds[:G]
     partition.arrange(order, start, kinds, items)
-    # The order of seats: by number of topics and kind; then rays by scale and trees by topics, so that the groups of a
-    # block resemble one another.
+    # Seats are ordered by number of topics, then by kind. Then rays are ordered by scale and trees by topics, so that
+    # the groups in a block are similar to one another.
     first_items = order[start[:-1]]
     begin, sizes = (
         items.begin[first_items].astype(np.int64),
@@ -193,7 +198,7 @@ def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Inte
 
 
 def _new_blocks(kinds: Integers, sizes: Integers) -> Booleans:
-    """Return which groups, in the order of seats, begin a block: if kind or size changes, or after 8 groups."""
+    """Return which groups, in the order of seats, begin a new block: if kind or size changes, or after 8 groups."""
     G = len(kinds)
     change = np.ones(G, dtype=np.bool_)
     change[1:] = (np.diff(kinds) != 0) | (np.diff(sizes) != 0)

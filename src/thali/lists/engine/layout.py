@@ -1,4 +1,4 @@
-"""The arrays of the search index, and how to find things in them.
+"""The arrays of the search index, and functions that find entries in them.
 
 :mod:`thali.lists.engine.index` explains what groups, rays, trees, blocks and seats are.
 """
@@ -19,7 +19,7 @@ class Layout(NamedTuple):
     groups: Any
     """(G, 8): one row for each group, with the fields SIZE to KIND below."""
     topics: Any
-    """The topics of each group, in ascending order, group after group."""
+    """The topics of the first group, in ascending order, then those of the second group, and so on."""
     pool: Any
     """The weights of each group. A ray stores them item by item (count, size), preceded by one number for each item
     (see ``groups.write_steps``). A tree stores them in blocks of 8 items (size, 8), each aligned to a cache line."""
@@ -30,11 +30,11 @@ class Layout(NamedTuple):
     blocks: Any
     """(B, 5): one row for each block, with the fields BLOCK_SIZE to BLOCK_OPERANDS below."""
     gather_index: Any
-    """Indices to gather from, 8 lanes each. For each block, for each topic a of its groups: the topic a, then the
-    positions of (a, b) in the flat M⁻¹ for b up to a."""
+    """Offsets to gather from, in rows of 8 lanes. For each block and each topic a of its groups: the topic a, then the
+    offsets of (a, b) in the flat M⁻¹ for b up to a."""
     corners: Any
-    """For each block, the upper corners of its groups: (8,) for each topic, then (8,) the excess. The excess is how far
-    the sum of the corner exceeds the largest sum of weights of any one item in the group."""
+    """For each block, the upper corners of its 8 groups: one row (8,) for each topic, then one row (8,) for the excess.
+    The excess of a group is the sum of its corner minus the largest sum of weights of any item in it."""
     seat_group: Any
     """(B·8,): the group in each seat; NONE if the seat is empty."""
     group_seat: Any
@@ -43,23 +43,24 @@ class Layout(NamedTuple):
     """(B·8,): the topics of the group in each seat, as a bit mask (topics j and j + 63 share a bit)."""
 
 
-# Fields of a row of ``groups``: the number of topics and their offset in ``topics``; the number of slots up to the last
-# one used, and of slots in all; the offsets of its weights in ``pool``, its items in ``slot_item`` and its boxes in
-# ``boxes``; its kind.
+# Fields of a row of ``groups``: the number of topics, and their offset in ``topics``; the number of slots up to the
+# last one in use, and the number of all slots; the offsets of its weights in ``pool``, of its items in ``slot_item``
+# and of its boxes in ``boxes``; its kind.
 SIZE, TOPICS, COUNT, STRIDE, WEIGHTS, ITEMS, BOXES, KIND = range(8)
-# Kinds of groups: parallel items, largest first; or any items, in nested boxes.
+# Kinds of groups. A ray has parallel items, the largest first. A tree has any items, in nested boxes.
 RAY, TREE = 0, 1
-# Fields of a row of ``blocks``: the number of topics and the kind of its 8 groups; its offsets in ``gather_index``, in
-# ``corners``, and in ``scratch.Known.operands``.
+# Fields of a row of ``blocks``: the number of topics and the kind of its 8 groups; its offsets in ``gather_index``,
+# ``corners`` and ``scratch.Known.operands``.
 BLOCK_SIZE, BLOCK_KIND, BLOCK_GATHER, BLOCK_CORNERS, BLOCK_OPERANDS = range(5)
 # Stands for "no item" or "no group".
 NONE = np.uint32(2**32 - 1)
 
 # Trees with more topics than this are ordered by the two main topics of each item, and bounded by ``bounds.lane_sums``.
 FEW_TOPICS = 4
-# One unit of a byte in a box, as a share of the whole. Slightly above 1/255, so that 255 units are at least the whole.
+# One unit of a byte in a box, as a share of the whole. It is slightly above 1/255, so that 255 units are not less than
+# the whole.
 STEP = (1.0 + 1e-12) / 255.0
-# A whole below this is not divided into units: it contributes less to a bound than the bound's slack.
+# A whole below this value is not divided into units, because it adds less to a bound than the slack of the bound.
 SMALLEST_WHOLE = 1e-300
 
 
@@ -80,13 +81,13 @@ def weight_at(row, j, a):
 
 @kernel
 def slot_count(kind, count):
-    """Return the number of slots that a group of ``count`` items needs; a tree rounds up to blocks of 8."""
+    """Return the number of slots that a group of ``count`` items needs. For a tree, it is a multiple of 8."""
     return count if kind == RAY else (count + WIDTH - 1) // WIDTH * WIDTH
 
 
 @kernel
 def box_bytes(size):
-    """Return the number of bytes that a block of 8 boxes takes, in whole cache lines (see ``groups.enclose``)."""
+    """Return the number of bytes of a block of 8 boxes, rounded up to whole cache lines (see ``groups.enclose``)."""
     return (WIDTH * (2 * size + 1) + LINE - 1) // LINE * LINE
 
 
@@ -112,13 +113,13 @@ def level_count(stride):
 
 @kernel
 def block_operands(kind, size):
-    """Return the length of a block's part of ``scratch.Known.operands``: only blocks of rays have any."""
+    """Return the length of a block's part of ``scratch.Known.operands``. It is 0 for a block of trees."""
     return WIDTH * (2 * size + size * (size + 1) // 2) if kind == RAY else 0
 
 
 @inlined
 def corner_of(group, layout):
-    """Return the offset in ``corners`` of a group's corner: its topics are 8 apart, followed by the excess."""
+    """Return the offset of a group's corner in ``corners``. Its topics are 8 entries apart, followed by the excess."""
     seat = np.int64(layout.group_seat[group])
     return np.int64(layout.blocks[seat // WIDTH, BLOCK_CORNERS]) + seat % WIDTH
 

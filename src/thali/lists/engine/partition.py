@@ -1,4 +1,4 @@
-"""Kernels that divide items into groups: which share their topics, which are parallel, and how to order them."""
+"""Kernels that divide items into groups: which items share their topics, which are parallel, and in which order."""
 
 from math import inf
 
@@ -9,17 +9,20 @@ from thali.lists.engine.layout import FEW_TOPICS, RAY, TREE
 from thali.tools.jit import kernel
 from thali.tools.lanes import WIDTH
 
-# Weights count as parallel if every entry agrees to this relative error; the slack of the search's bounds covers it.
+# Weights count as parallel if every entry agrees up to this relative error. The slack in the search's bounds covers it.
 TOLERANCE = 4 * 2.220446049250313e-16
-# Below this, products of two weights could underflow, and different directions would look parallel.
+# Products of two weights below this value could underflow, and different directions would look parallel.
 SMALLEST = 1e-100
-# If fewer items than this share their topics and are not parallel, each becomes a ray of its own.
+# If fewer items than this share their topics and are not parallel, each item becomes a separate ray.
 FEWEST_IN_TREE = 4
 
 
 @kernel
 def topic_keys(items, out):
-    """Write a key of each item's set of topics to out (L,), uint64: its size in the highest byte, a hash below."""
+    """Write a key for each item's set of topics to out (L,), uint64.
+
+    The highest byte of the key is the size of the set, and the lower bytes are a hash of the topics.
+    """
     for e in range(out.size):
         total = np.uint64(0)
         for a in range(items.begin[e], items.end[e]):
@@ -35,7 +38,7 @@ def topic_keys(items, out):
 def mark_sets(items, keys, order, out):
     """Mark in out (L,) where a new set of topics begins in ``order``, which is sorted by key.
 
-    Different sets whose keys collide are still separated, but their items may be split into more groups than needed.
+    Different sets with the same key are still separated, but their items may end up in more groups than necessary.
     """
     for n in range(order.size):
         e, f = order[n], order[max(0, n - 1)]
@@ -73,9 +76,10 @@ def is_ray(order, lo, hi, items):
 
 @kernel
 def split(order, start, items, ends, kinds, parallel):
-    """Turn each set of topics into groups. Write where each ends in ``order``, and its kind; return their number.
+    """Turn each set of topics into groups. Write the end of each group in ``order`` and its kind. Return their number.
 
-    Rays are sorted: largest item first, ties by item number. If ``parallel`` is False, only single items become rays.
+    Rays are sorted with the largest item first, and ties by item number. If ``parallel`` is False, only single items
+    become rays.
     """
     G = 0
     for g in range(start.size - 1):
@@ -100,7 +104,7 @@ def split(order, start, items, ends, kinds, parallel):
 
 @kernel
 def select(order, lo, hi, middle, offset, items):
-    """Partially sort order[lo:hi]: the items with the largest weight number ``offset`` come before ``middle``."""
+    """Partially sort order[lo:hi] by weight number ``offset``: items with larger weights go before ``middle``."""
     while hi - lo > 1:
         a = items.weights[items.begin[order[lo]] + offset]
         b = items.weights[items.begin[order[(lo + hi) // 2]] + offset]
@@ -128,7 +132,7 @@ def select(order, lo, hi, middle, offset, items):
 
 @kernel
 def by_main_topics(order, items):
-    """Sort items by the topics of their largest and second largest weight, then by the largest weight, descending."""
+    """Sort items by the topics of their largest and second-largest weights, then by the largest weight, descending."""
     key = np.empty(order.size)
     for n in range(order.size):
         first_topic, first_weight, second_topic, second_weight = 0, -1.0, 0, -1.0
@@ -147,8 +151,8 @@ def by_main_topics(order, items):
 def arrange(order, start, kinds, items):
     """Order the items of each tree so that blocks of 8, 64, ... items have similar weights.
 
-    Split a range of items in two, at the end of a block, by the topic in which its weights have the widest range;
-    repeat with both halves. Cost: O(n·s·log n) for n items.
+    A range of items is split in two at the end of a block, by the topic on which the weights differ most. Both halves
+    are then split in the same way. Cost: O(n·s·log n) for n items.
     """
     stack = np.empty((96, 2), dtype=np.int64)
     for g in range(start.size - 1):

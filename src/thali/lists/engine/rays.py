@@ -1,4 +1,4 @@
-"""The search among rays, eight at a time."""
+"""The search through rays, eight at a time."""
 
 from math import inf
 
@@ -16,7 +16,7 @@ from thali.lists.engine.layout import (
     SIZE,
     WEIGHTS,
 )
-from thali.lists.engine.scratch import enter, index_of
+from thali.lists.engine.scratch import index_of, update_best
 from thali.tools.jit import inlined, kernel
 from thali.tools.lanes import (
     fused,
@@ -32,10 +32,11 @@ from thali.tools.lanes import (
     store,
 )
 
-# The functions below compute, for the 8 items at the heads of a block's rays, m = x·θ̄ and q = xᵀM⁻¹x, by the same
-# operations as plain.mean_and_variance(), and a bound over [0, x] with (M⁻¹)⁺ that holds at all later positions. Each
-# item has topics of its own. Up to four topics, which covers most items, the loops are unrolled. ``operands`` holds,
-# for each topic a: the weights, θ̄_a, and (M⁻¹)_ab for b up to a; a row of 8 lanes each.
+# The functions below return three results for the 8 items at the heads of a block's rays: m = x·θ̄ and q = xᵀM⁻¹x,
+# computed by the same operations as in plain.mean_and_variance(), and a bound over [0, x] with (M⁻¹)⁺ that is valid at
+# all later positions. The 8 items may have different topics. For up to four topics, which covers most items, the loops
+# are unrolled. ``operands`` contains, for each topic a, the weights, θ̄_a, and (M⁻¹)_ab for b up to a. Each is a row of
+# 8 lanes.
 
 
 @inlined
@@ -46,7 +47,7 @@ def row(operands, at, n):
 
 @inlined
 def topic_gains(operands, at, n, gather_index, gather_at, i, belief):
-    """Return the gains in a topic whose weights are row n of operands, and whose numbers are row i of gather_index."""
+    """Return the gains on a topic. Its weights are row n of operands, and its numbers are row i of gather_index."""
     return lane_gains(
         belief.kind, row(operands, at, n), gather(belief.state, gather_index, gather_at + np.uint64(i) * W)
     )
@@ -54,7 +55,7 @@ def topic_gains(operands, at, n, gather_index, gather_at, i, belief):
 
 @inlined
 def topic_term(x, product, factor, theta):
-    """Return what one topic adds to the bound; product is its entry of (M⁻¹)⁺x."""
+    """Return what one topic adds to the bound. product is the topic's entry of (M⁻¹)⁺x."""
     return positive(x * fused(product, factor, theta))
 
 
@@ -167,7 +168,7 @@ def many_topics(size, gather_at, gather_index, operands, at, belief, x, y):
 
 @inlined
 def visit_rays(b, best, items, layout, used, belief, known, scratch):
-    """Visit a block of rays: return the best item so far, and update the bounds of the block. Cost: O(s²)."""
+    """Visit a block of rays: update the bounds of the block, and return the best item so far. Cost: O(s²)."""
     if not known.ready[b]:
         make_ready(b, layout, used, belief, known)
     size, gather_at = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_GATHER])
@@ -184,7 +185,7 @@ def visit_rays(b, best, items, layout, used, belief, known, scratch):
         m, q, upper = many_topics(
             size, gather_at, layout.gather_index, known.operands, at, belief, scratch.x, scratch.y
         )
-    # If the index of a ray's head is positive, no index on the ray exceeds it by more than rounding.
+    # If the index of a ray's head is positive, the other indices on the ray exceed it at most by rounding errors.
     width, _ = rough_roots(positive(q) + belief.variance_error)
     limit = m + belief.mean_error + width * (belief.alpha * belief.rough_factor)
     upper = upper * belief.rough_factor + belief.mean_error
@@ -206,7 +207,7 @@ def visit_rays(b, best, items, layout, used, belief, known, scratch):
         next_share = layout.pool[np.uint64(row[WEIGHTS]) + np.uint64(head) - stop]
         if next_share > 0.0 and known.ray_limits[n] * next_share >= score:
             score, item = along_ray(head, stop, items, layout.slot_item, used, belief, scratch.x)
-        best = enter(best, score, item, b)
+        best = update_best(best, score, item, b)
     return best
 
 
@@ -250,9 +251,10 @@ def advance(n, layout, used, known):
 
 @kernel
 def along_ray(lo, hi, items, slot_item, used, belief, x):
-    """Return the best unused item in slot_item[lo:hi] and its index.
+    """Return the index of the best unused item in slot_item[lo:hi], and the item.
 
-    Needed when two items of a ray are so close that rounding could put a later one ahead of the head.
+    This is needed if two items of a ray are so close that rounding could give a later item a larger index than the
+    head.
     """
     best, best_item = -inf, NONE
     for n in range(lo, hi):

@@ -10,9 +10,9 @@ from thali.tools.jit import inlined, kernel
 
 
 class Best(NamedTuple):
-    """The best item found so far at a position, with its index and block; and the best index found in any other block.
+    """The best item found so far at a position, with its index and block, and the best index found in any other block.
 
-    The search visits ``second_block`` first at the next position.
+    The other block is ``second_block``. At the next position, the search visits it first.
     """
 
     index: Any
@@ -23,8 +23,8 @@ class Best(NamedTuple):
 
 
 @inlined
-def enter(best, score, item, block):
-    """Return the best after comparing it with one more item. Ties go to the lowest item."""
+def update_best(best, score, item, block):
+    """Compare the best item so far with one more item, and return the better one. Ties go to the lowest item number."""
     if score > best.index or (score == best.index and item < best.item):
         if block == best.block:
             return Best(score, item, block, best.second_index, best.second_block)
@@ -35,25 +35,25 @@ def enter(best, score, item, block):
 
 
 class Known(NamedTuple):
-    """What the search knows about each seat and block at a position of a user's list. Allocated once for a batch."""
+    """What the search knows about each seat and block at a position of a user's list. Allocated once per batch."""
 
     bound: Any
     """(B·8,): an upper bound on every index in the group, at this and all later positions."""
     current_bound: Any
-    """(B·8,): a tighter bound that holds until a topic of the group is shown. It may be the index of the group's best
-    item itself."""
+    """(B·8,): a tighter bound that is valid until a topic of the group is shown. It may be the index of the group's
+    best item itself."""
     best_item: Any
-    """(B·8,): for a tree, the best item, whose index is ``current_bound``; NONE if unknown. Valid only while
-    ``current_bound`` is below ``bound``."""
+    """(B·8,): for a tree, its best item, whose index is ``current_bound``; NONE if it is unknown. It is valid only
+    while ``current_bound`` is below ``bound``."""
     head: Any
     """(B·8,): for a ray, the position in ``slot_item`` of its first unused item; NONE if there is none."""
     ready: Any
     """(B,): for a block of rays, whether ``operands`` has been filled for this user."""
     heads_used: Any
-    """(B,): for a block of rays, whether the item at some ray's head may be used or removed."""
+    """(B,): for a block of rays, whether the head of some ray may be an item that is already used or was removed."""
     operands: Any
-    """For blocks of rays, what the indices of their heads are computed from, 8 lanes each. For each topic a: the
-    weight, θ̄_a, and (M⁻¹)_ab for b up to a."""
+    """For blocks of rays, the numbers from which the indices of the heads are computed, in rows of 8 lanes. For each
+    topic a: the weight, θ̄_a, and (M⁻¹)_ab for b up to a."""
     to_visit: Any
     """(B + 1,): the blocks to visit."""
     waiting: Any
@@ -74,7 +74,7 @@ def new_known(B, operand_length):
 
 
 class Scratch(NamedTuple):
-    """Arrays to compute in, allocated once for a batch of users."""
+    """Scratch arrays, allocated once for a batch of users."""
 
     x: Any
     y: Any
@@ -82,19 +82,20 @@ class Scratch(NamedTuple):
     values: Any
     """(16,): indices of items, or bounds on boxes."""
     unit: Any
-    """(d,): for each topic of a tree, the weight that one unit of a box's bytes stands for."""
+    """(d,): for each topic of a tree, the weight that one unit of a byte in a box represents."""
     states: Any
-    """For a tree with many topics, copies that are contiguous in its s topics: the coverage state, θ̄ (``thetas``),
-    G_j·(1 - c_j)² (``majorant``) and the (s·s,) entries of M⁻¹ (``entries``)."""
+    """For a tree with many topics, contiguous copies of the values for its s topics: the coverage state (``states``), θ̄
+    (``thetas``), G_j·(1 - c_j)² (``majorant``) and the entries of M⁻¹, (s·s,) (``entries``)."""
     thetas: Any
     majorant: Any
     entries: Any
     level_size: Any
-    """The number of boxes in each level of a tree, and the offset of the level in ``boxes`` (``level_start``). Level 1
-    holds the boxes around blocks of items."""
+    """The number of boxes on each level of a tree, and the offset of the level in ``boxes`` (``level_start``). Level 1
+    contains the boxes around blocks of items."""
     level_start: Any
     stack_level: Any
-    """A stack of boxes to open: their level, their number within it (``stack_node``) and their bound."""
+    """A stack of boxes to open: for each, its level, its number within the level (``stack_node``) and its bound
+    (``stack_bound``)."""
     stack_node: Any
     stack_bound: Any
 
@@ -112,7 +113,7 @@ def new_scratch(d):
 
 @kernel
 def aligned(n):
-    """Return an uninitialised array of n floats, aligned to a cache line so that no vector crosses one."""
+    """Return an uninitialized array of n floats, aligned so that no vector crosses the end of a cache line."""
     whole = np.empty(n + W)
     first = np.uint64(whole.ctypes.data) // np.uint64(8) % W
     return whole[(W - first) % W :][:n]
@@ -120,5 +121,5 @@ def aligned(n):
 
 @inlined
 def index_of(e, items, belief, x):
-    """Return the index of one item, by the scalar definition."""
+    """Return the index of one item, computed by its definition in :func:`thali.lists.plain.index`."""
     return index(belief.kind, e, items, belief.state, belief.theta, belief.minv, belief.alpha, belief.cap, x)

@@ -1,18 +1,19 @@
-"""Exact greedy lists: the argmax over all items at each position, without scoring all of them.
+"""Exact greedy lists: the best item at each position, found without scoring all items.
 
-Groups of items with the same topics (``engine/index.py``) sit eight to a block. The search visits blocks, and bounds or
-scores their eight groups at once. Four facts make it fast; none of them is an approximation:
+Groups of items with the same topics (``engine/index.py``) are arranged in blocks of eight. The search visits blocks,
+and bounds or scores the eight groups of a block at once. Four facts make it fast. None of them is an approximation:
 
-- Each group has a bound that holds at all later positions (``bounds.py``), which each visit makes tighter. A block
-  needs a visit only if one of its bounds reaches the best index found so far.
-- An index changes only if the coverage of one of its topics changes. So a much tighter bound, such as the index of the
-  group's best item, holds until one of the group's topics is shown.
-- On a ray of parallel items the index is proportional to the item's scale. While it is positive, the largest unused
-  item is the best of them (``rays.py``).
-- The boxes of a tree are nested, so most of its items are never looked at (``trees.py``).
+- Each group has a bound that is valid at all later positions (``bounds.py``). Each visit makes this bound tighter. A
+  block needs a visit only if one of its bounds reaches the best index found so far.
+- The index of an item changes only if the coverage of one of its topics changes. So a much tighter bound, such as the
+  index of the group's best item, is valid until an item with one of the group's topics is shown.
+- On a ray of parallel items, the index is proportional to the scale of the item. As long as the index is positive, the
+  largest unused item is the best one (``rays.py``).
+- The boxes of a tree are nested, so the search never looks at most of its items (``trees.py``).
 
-Every bound includes slack for rounding. Items that bounds do not rule out are compared by their exact index, with ties
-to the lowest item. If no index is positive, all items are scored, because a larger item is then no longer a better one.
+Every bound includes slack for rounding. Items that are not ruled out by a bound are compared by their exact index, and
+ties go to the lowest item number. If no index is positive, all items are scored, because then the largest item of a ray
+is no longer the best one.
 """
 
 from math import inf, sqrt
@@ -20,7 +21,7 @@ from math import inf, sqrt
 import numpy as np
 
 from thali.catalog.coverage import FIXED, MAX, cover
-from thali.lists.engine.bounds import EPSILON, TINY, U0, U1, U2, Belief, W, worths
+from thali.lists.engine.bounds import EPSILON, TINY, U0, U1, U2, Belief, W, topic_bounds
 from thali.lists.engine.layout import (
     BLOCK_CORNERS,
     BLOCK_GATHER,
@@ -43,19 +44,20 @@ from thali.tools.lanes import gather, largest, load, prefetch, reaches, spread, 
 
 @kernel
 def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha, cap, out):
-    """Write greedy lists for a batch of users to out: Algorithm 1, lines 5-11, as :func:`thali.lists.plain.greedy`.
+    """Write greedy lists for a batch of users to out (users, K), as :func:`thali.lists.plain.greedy` does.
 
-    estimate (users, d); inverse (users, d, d), or (1, d, d) for all users; alpha (users,); out (users, K). Indices
-    above cap are cut to it. used (L,) is scratch: all False before and after. skip[skip_start[u]:skip_start[u + 1]] are
-    the items that user u must not be shown; if skip_start is (2,), they are the same for all users.
+    This is Algorithm 1, lines 5-11. estimate (users, d). inverse (users, d, d), or (1, d, d) if all users share one.
+    alpha (users,). Indices above cap are replaced by cap. used (L,) is scratch space; all its entries are False before
+    and after. skip[skip_start[u]:skip_start[u + 1]] are the items that user u must not be shown. If skip_start has
+    shape (2,), they are the same for all users.
 
-    Cost for each user: O(d²); O(s) for each group of s topics; O(s²) for each block of 8 groups visited, and for each 8
-    boxes or items of a tree looked at; O(L·s²) at a position where no index is positive.
+    Cost for each user: O(d²), O(s) for each group of s topics, O(s²) for each block of 8 groups that is visited, and
+    O(s²) for each 8 boxes or items of a tree that are examined. At a position where no index is positive: O(L·s²).
     """
     users, K = out.shape
     d, B = np.uint64(estimate.shape[1]), np.uint64(len(layout.blocks))
     slack = 8.0 * (d + 8.0) * EPSILON
-    # rough_roots() is accurate to 1e-5. Where xᵀM⁻¹x cancels, its root is off by the root of the rounding error.
+    # rough_roots() is accurate to 1e-5. If terms of xᵀM⁻¹x cancel, its root is off by the root of the rounding error.
     rough_factor = 1.0 + 2e-5 + 4.0 * sqrt(slack)
     operand_length, many = U0, False
     for b in range(B):
@@ -70,14 +72,14 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
         if g != NONE and layout.groups[g, KIND] == RAY:
             first_head[n] = layout.groups[g, ITEMS]
             head_removed[n // W] |= layout.slot_item[first_head[n]] == NONE
-    state, worth, majorants = np.empty(d), np.empty(d), np.empty(d)
+    state, by_topic, majorants = np.empty(d), np.empty(d), np.empty(d)
     known, scratch = new_known(B, operand_length), new_scratch(d)
     all_inverses = inverse.ravel()
     for user in range(users):
         user_alpha = alpha[user]
         minv = inverse[user % len(inverse)]
         minv_flat, theta = minv.ravel(), estimate[user]
-        mean_error, variance_error = worths(theta, minv_flat, user_alpha, slack, scratch.x, worth)
+        mean_error, variance_error = topic_bounds(theta, minv_flat, user_alpha, slack, scratch.x, by_topic)
         for j in range(d):
             state[j] = 0.0 if kind == MAX else 1.0
             if many:
@@ -89,7 +91,7 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
         )
         set_number = user if skip_start.size > 2 else 0
         start, stop = skip_start[set_number], skip_start[set_number + 1]
-        first_block = begin(first_head, head_removed, skip, start, stop, worth, slack, layout, used, belief, known)
+        first_block = begin(first_head, head_removed, skip, start, stop, by_topic, slack, layout, used, belief, known)
         next_start = np.uint64(min(user + 1, len(inverse))) * d * d
         next_stop = min(next_start + d * d, np.uint64(all_inverses.size))
         fill_list(
@@ -102,8 +104,11 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
 
 
 @inlined
-def begin(first_head, head_removed, skip, start, stop, worth, slack, layout, used, belief, known):
-    """Reset ``known`` for a user who must not be shown skip[start:stop]. Return the block with the largest bound."""
+def begin(first_head, head_removed, skip, start, stop, by_topic, slack, layout, used, belief, known):
+    """Reset ``known`` for a user who must not be shown skip[start:stop]. Return the block with the largest bound.
+
+    by_topic (d,): the result of :func:`topic_bounds`, from which the first bounds are computed.
+    """
     B = np.uint64(len(layout.blocks))
     for n in range(B * W):
         known.head[n], known.best_item[n] = first_head[n], NONE
@@ -120,7 +125,7 @@ def begin(first_head, head_removed, skip, start, stop, worth, slack, layout, use
         corner_at = np.uint64(layout.blocks[b, BLOCK_CORNERS])
         upper = spread(0.0)
         for a in range(size):
-            upper = upper + load(layout.corners, corner_at + a * W) * gather(worth, layout.gather_index, gather_at)
+            upper = upper + load(layout.corners, corner_at + a * W) * gather(by_topic, layout.gather_index, gather_at)
             gather_at += W * (a + U2)
         upper = upper * (1.0 + slack) + TINY * max(1.0, belief.alpha)
         store(known.bound, b * W, upper)
@@ -150,7 +155,7 @@ def fill_list(first_block, items, layout, used, belief, known, scratch, upcoming
 
 @inlined
 def best_of(first_block, items, layout, used, belief, known, scratch):
-    """Return the best item at one position. Visit first_block, then all others that may hold a better item."""
+    """Return the best item at one position. Visit first_block, then all other blocks that may have a better item."""
     B = np.uint64(len(layout.blocks))
     best = Best(-inf, NONE, B, -inf, B)
     known.to_visit[0], count = first_block, U1
@@ -175,7 +180,7 @@ def best_of(first_block, items, layout, used, belief, known, scratch):
 
 @inlined
 def show(item, items, layout, used, belief, known):
-    """Put an item on the list: cover its topics, and drop the bounds that held only until one of them was shown."""
+    """Put an item on the list: cover its topics, and discard the bounds that were valid until one of them is shown."""
     used[item] = True
     group = layout.item_group[item]
     seat = np.uint64(layout.group_seat[group])
@@ -189,7 +194,7 @@ def show(item, items, layout, used, belief, known):
             j = items.topics[a]
             belief.state[j] = cover(belief.kind, items.weights[a], belief.state[j])
     known.current_bound[seat], known.best_item[seat] = known.bound[seat], NONE
-    if not known.ready[seat // W]:  # a tree; a block of rays has been visited by now, unless indices are NaN
+    if not known.ready[seat // W]:  # a tree; a block of rays has already been visited, unless indices are NaN
         known.heads_used[seat // W] = True
     elif known.head[seat] != NONE and layout.slot_item[known.head[seat]] == item:
         advance(seat, layout, used, known)
@@ -197,7 +202,7 @@ def show(item, items, layout, used, belief, known):
 
 @kernel
 def scan(items, item_group, used, belief, x):
-    """Return the best item by scoring all of them: the plain loop."""
+    """Return the best item by scoring all items, as in the plain loop."""
     best, best_item = -inf, NONE
     for e in range(item_group.size):
         if item_group[e] != NONE and not used[e]:

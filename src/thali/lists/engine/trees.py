@@ -1,4 +1,4 @@
-"""The search among trees: open nested boxes, the most promising first."""
+"""The search through trees, which opens nested boxes, the most promising one first."""
 
 from math import inf
 
@@ -23,7 +23,7 @@ from thali.lists.engine.layout import (
     corner_of,
     largest_sum,
 )
-from thali.lists.engine.scratch import enter
+from thali.lists.engine.scratch import update_best
 from thali.tools.jit import inlined
 from thali.tools.lanes import largest, load, lowest, prefetch, reaches, reaching, smaller, spread, store
 
@@ -32,14 +32,15 @@ from thali.tools.lanes import largest, load, lowest, prefetch, reaches, reaching
 def visit_trees(b, best, waiting_count, layout, belief, known, scratch):
     """Visit a block of trees: update their bounds, and compare the best items that are already known. Cost: O(s²).
 
-    Trees that may hold a better item are appended to known.waiting. Returns the best item so far and the number of
+    Trees that may contain a better item are appended to known.waiting. Returns the best item so far and the number of
     waiting trees.
     """
     size, gather_at = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_GATHER])
     upper = corner_bounds(
         size, gather_at, np.uint64(layout.blocks[b, BLOCK_CORNERS]), layout, belief, scratch.x, scratch.y
     )
-    upper = smaller(upper, load(known.bound, b * W))  # keeps current_bound < bound only where it already was
+    # current_bound is below bound afterwards only in those lanes where it already was.
+    upper = smaller(upper, load(known.bound, b * W))
     store(known.bound, b * W, upper)
     upper = smaller(upper, load(known.current_bound, b * W))
     store(known.current_bound, b * W, upper)
@@ -50,7 +51,7 @@ def visit_trees(b, best, waiting_count, layout, belief, known, scratch):
         if layout.seat_group[n] == NONE:
             continue
         if known.best_item[n] != NONE and known.current_bound[n] < known.bound[n]:
-            best = enter(best, known.current_bound[n], known.best_item[n], b)
+            best = update_best(best, known.current_bound[n], known.best_item[n], b)
         else:
             known.waiting[waiting_count] = n
             waiting_count += U1
@@ -60,27 +61,30 @@ def visit_trees(b, best, waiting_count, layout, belief, known, scratch):
 
 @inlined
 def search_waiting(waiting_count, best, layout, used, belief, known, scratch):
-    """Search the waiting trees and return the best item. They come last, when their prefetched memory has arrived."""
+    """Search the waiting trees and return the best item.
+
+    They are searched last, so that their prefetched memory has arrived.
+    """
     for i in range(waiting_count):
         n = known.waiting[i]
         if known.current_bound[n] >= best.index:
-            score, item, rest = search_tree(
+            score, item, pruned = search_tree(
                 layout.seat_group[n], known.current_bound[n], best.index, layout, used, belief, scratch
             )
-            known.best_item[n] = item if score > rest else NONE
-            known.current_bound[n] = score if score > rest else min(known.current_bound[n], rest)
+            known.best_item[n] = item if score > pruned else NONE
+            known.current_bound[n] = score if score > pruned else min(known.current_bound[n], pruned)
             if item != NONE:
-                best = enter(best, score, item, n // W)
+                best = update_best(best, score, item, n // W)
     return best
 
 
 @inlined
 def search_tree(group, limit, best, layout, used, belief, scratch):
-    """Return (score, item, rest): the index and number of a tree's best unused item, and a bound on what was pruned.
+    """Return (score, item, pruned): a tree's best unused item with its index, and a bound on the items not looked at.
 
-    The item is NONE if no index reaches ``best``. No unused item of the tree has an index above max(score, rest). limit
-    is a bound on the whole tree. Cost: O(s²) for each 8 boxes or
-    items looked at, or O(s) for 8 boxes with many topics.
+    The item is NONE if no index reaches ``best``. No unused item of the tree has an index above max(score, pruned).
+    limit is a bound on the whole tree. Cost: O(s²) for each 8 boxes or items looked at, or O(s) for 8 boxes with many
+    topics.
     """
     row = layout.groups[group]
     size, topics_at, stride = np.uint64(row[SIZE]), np.uint64(row[TOPICS]), np.uint64(row[STRIDE])
@@ -112,19 +116,19 @@ def search_tree(group, limit, best, layout, used, belief, scratch):
             majorant[a] = belief.majorants[i] * belief.state[i] * belief.state[i]
             for b in range(size):
                 entries[a * size + b] = belief.minv_flat[i * d + np.uint64(layout.topics[topics_at + b])]
-    score, item, rest = -inf, NONE, -inf
-    # The first box encloses the whole tree. Box n of a level encloses block n of the level below; level 0 is the items.
+    score, item, pruned = -inf, NONE, -inf
+    # The first box encloses the whole tree. Box n of a level encloses block n of the level below. Items are level 0.
     stack_level[0], stack_node[0], stack_bound[0] = level + 1, U0, limit
     depth = 1
     while depth > 0:
         depth -= 1
         floor = max(best, score)
         if stack_bound[depth] < floor:
-            rest = max(rest, stack_bound[depth])
+            pruned = max(pruned, stack_bound[depth])
             continue
         level, node = stack_level[depth] - 1, stack_node[depth]
         if level == 0:
-            other, count = node, W  # with many topics, score two blocks of items at a time if two are due
+            other, count = node, W  # with many topics, score two blocks of items at a time if there are two to score
             if many and depth > 0 and stack_level[depth - 1] == 1 and stack_bound[depth - 1] >= floor:
                 depth -= 1
                 other, count = stack_node[depth], U2 * W
@@ -137,13 +141,13 @@ def search_tree(group, limit, best, layout, used, belief, scratch):
                 found = other_found = lane_values(size, topics_at, layout.topics, pool, at, belief, scratch.x)
             found, other_found = smaller(found, spread(belief.cap)), smaller(other_found, spread(belief.cap))
             if not (reaches(found, floor) or reaches(other_found, floor)):
-                rest = max(rest, largest(found), largest(other_found))
+                pruned = max(pruned, largest(found), largest(other_found))
                 continue
             store(values, U0, found)
             store(values, W, other_found)
             for n in range(count):
                 if values[n] < floor:
-                    rest = max(rest, values[n])
+                    pruned = max(pruned, values[n])
                     continue
                 e = layout.slot_item[items + (node if n < W else other) * W + n % W]
                 if e != NONE and not used[e] and (values[n] > score or (values[n] == score and e < item)):
@@ -156,13 +160,13 @@ def search_tree(group, limit, best, layout, used, belief, scratch):
         else:
             found = lane_bounds(size, topics_at, layout.topics, layout.boxes, at, unit, belief, scratch.x, scratch.y)
         if not reaches(found, floor):
-            rest = max(rest, largest(found))
+            pruned = max(pruned, largest(found))
             continue
         store(values, U0, found)
         best_at, best_bound = -1, -inf
         for n in range(min(W, level_size[level] - node * W)):
             if values[n] < floor:
-                rest = max(rest, values[n])
+                pruned = max(pruned, values[n])
                 continue
             if level == 1:
                 for a in range(size):
@@ -175,4 +179,4 @@ def search_tree(group, limit, best, layout, used, belief, scratch):
             i, j = best_at, depth - 1
             stack_node[i], stack_node[j] = stack_node[j], stack_node[i]
             stack_bound[i], stack_bound[j] = stack_bound[j], stack_bound[i]
-    return score, item, rest
+    return score, item, pruned

@@ -1,7 +1,7 @@
-"""Forgetting, for tastes that change: an option of linear policies, either a discount or a sliding window.
+"""Forgetting, for preferences that change. It is an option of linear policies: either a discount or a sliding window.
 
-Time is counted for each user, as the number of lists they have been shown. An impression is learned as of the time when
-it was shown, so the order in which feedback arrives does not matter.
+Time is measured separately for each user, as the number of lists that the user has been shown. An impression counts
+from the time when it was shown, not when its feedback arrives. So the order in which feedback arrives does not matter.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ MOST_WINDOW = 10**7
 KEPT = ("clock", "when", "kept_gains", "kept_clicks", "block", "sums")
 
 
-class Reading(NamedTuple):
-    """How clicks on a list are read: which positions count as examined, σ⁻², and the weight of each position (K,)."""
+class ClickReading(NamedTuple):
+    """How a policy interprets clicks: which positions count as examined, σ⁻², and the weight of each position (K,)."""
 
     rule: int
     precision: float
@@ -37,34 +37,38 @@ class Reading(NamedTuple):
 
 
 class Forgetting(ABC):
-    """A way in which old impressions lose their weight."""
+    """A way to make old impressions count less."""
 
     @abstractmethod
     def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
-        """Return the arrays that it keeps in a state beside M and B, users first."""
+        """Return the arrays that a state needs in addition to M and B. Their first axis is users."""
 
     @abstractmethod
-    def learn(self, state: LinearState, gains: Floats, clicks: Booleans, number: Integers, how: Reading) -> None:
-        """Add each user's impression of this number (users,) to M and B, and forget. The caller updates M⁻¹."""
+    def learn(self, state: LinearState, gains: Floats, clicks: Booleans, number: Integers, how: ClickReading) -> None:
+        """Add one impression of each user to M and B, and make older impressions count less.
+
+        number (users,): the number of each user's impression. The caller then updates M⁻¹.
+        """
 
 
 class Discount(Forgetting):
-    """An impression counts γ^age, age in impressions of the user: M = I + σ⁻²Σ γ^age·xxᵀ, B = Σ γ^age·x·click.
+    """An impression counts γ^age, where age is the number of the user's impressions since then.
 
-    M and B are those of D-LinUCB (Russac et al. 2019). Departs from it in the width, which uses M⁻¹ here and M⁻¹M̃M⁻¹
-    there, where M̃ fades by γ². Memory: 8 bytes for each user. It does not record which impressions it has learned, so
-    an impression that is learned twice counts twice.
+    So M = I + σ⁻²Σ γ^age·xxᵀ and B = Σ γ^age·x·click, as in D-LinUCB (Russac et al. 2019). The width of the intervals
+    is different: it is computed from M⁻¹ here, and from M⁻¹M̃M⁻¹ in D-LinUCB, where M̃ is discounted by γ² instead of γ.
+    Memory: 8 bytes for each user. The policy does not record which impressions it has learned, so an impression that is
+    learned twice counts twice.
     """
 
     def __init__(self, gamma: float, owner: str) -> None:
         self.gamma = checks.number(f"discount of {owner}", gamma, low=0.0, strict=True, high=1.0)
 
     def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
-        """Return clock (users,), the number of impressions of each user."""
+        """Return the array clock (users,), the number of impressions of each user."""
         return {"clock": np.zeros(users, dtype=np.int64)}
 
-    def learn(self, state: LinearState, gains: Floats, clicks: Booleans, number: Integers, how: Reading) -> None:
-        """Discount what was learned by the impressions since, then add these impressions, discounted by their age."""
+    def learn(self, state: LinearState, gains: Floats, clicks: Booleans, number: Integers, how: ClickReading) -> None:
+        """Discount what was learned, once for each impression since. Then add the new ones, discounted by their age."""
         clock = state.arrays["clock"]
         now = np.maximum(clock, number + 1)
         discount(state.M, state.B, self.gamma ** (now - clock).astype(np.float64))
@@ -74,18 +78,19 @@ class Discount(Forgetting):
 
 
 class Window(Forgetting):
-    """Only the last W impressions of a user count. They are kept in the state.
+    """Only the last W impressions of each user count, as in SW-LinUCB (Cheung et al. 2019). The state stores them.
 
-    As in SW-LinUCB (Cheung et al. 2019). Memory for each user: W·(8Kd + K + 8) + 8·C·(d² + d + 1) bytes, C ≈ √W + 2.
-    Only for the library, because a service would have to store all of this. Learning an impression of the window twice
-    is an error.
+    Memory for each user: W·(8Kd + K + 8) + 8·C·(d² + d + 1) bytes, where C ≈ √W + 2. The service does not support a
+    window, because it would have to store all of this. It is an error to learn an impression in the window twice.
     """
 
     def __init__(self, size: int, owner: str) -> None:
         self.size = checks.integer(f"window of {owner}", size, low=1, high=MOST_WINDOW)
 
     def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
-        """Return clock, the impressions in the window (when, kept_gains, kept_clicks), and sums over blocks of them."""
+        """Return the arrays of a window: clock, the impressions in the window (when, kept_gains, kept_clicks), and sums
+        over blocks of impressions (block, sums).
+        """
         blocks = self.size // block_size(self.size) + 2
         return {
             "clock": np.zeros(users, dtype=np.int64),
@@ -96,13 +101,16 @@ class Window(Forgetting):
             "sums": np.zeros((users, blocks, d + 1, d)),
         }
 
-    def learn(self, state: LinearState, gains: Floats, clicks: Booleans, number: Integers, how: Reading) -> None:
-        """Add the new impression, and drop those that have left the window."""
+    def learn(self, state: LinearState, gains: Floats, clicks: Booleans, number: Integers, how: ClickReading) -> None:
+        """Add the new impressions, and drop those that have left the window."""
         kept = number >= np.maximum(state.clock, number + 1) - self.size
         twice = np.flatnonzero(kept & (state.when[np.arange(state.users), number % self.size] == number))
         if twice.size:
             user = int(twice[0])
-            raise ValueError(f"shown_at must not have been learned before, got {number[user]} again for user {user}")
+            raise ValueError(
+                f"shown_at must be the number of an impression that was not yet learned, got {number[user]} again for "
+                f"user {user}"
+            )
         kept_here = (state.clock, state.when, state.kept_gains, state.kept_clicks, state.block, state.sums)
         slide(state.M, state.B, gains, clicks, *how, number, *kept_here)
 
@@ -124,19 +132,20 @@ def slide(
     block: Integers,
     sums: Floats,
 ) -> None:
-    """Learn impression number[u] of each user: M and B become those of Algorithm 1 over the last W = when.shape[1]
-    impressions.
+    """Learn impression number[u] of each user u. Then M and B are those of Algorithm 1 over the user's last W
+    impressions, where W = when.shape[1].
 
-    clock (users,): the number of impressions so far. when (users, W): the number of the impression in each slot, -1 if
-    none; impression n is kept in slot n mod W. Impressions from before the window are not learned.
+    clock (users,): the number of impressions so far. when (users, W): the number of the impression in each slot, or -1
+    if the slot is empty. Impression n is stored in slot n mod W. Impressions older than the window are not learned.
 
-    Subtracting what leaves the window would leave rounding errors behind, so M and B are summed again: from the sums
-    over blocks of about √W consecutive impressions, and from the single impressions of the one block that lies only
-    partly in the window. sums (users, C, d + 1, d) holds M's part of each block and, in the last row, B's. block
-    (users, C) says which block each entry belongs to.
+    Subtracting the impressions that leave the window would leave rounding errors behind. So M and B are summed again
+    for each update. Impressions are grouped into blocks of about √W consecutive ones, and the sum over each block is
+    stored. Only one block can lie partly in the window; its impressions are added one by one. sums (users, C, d + 1, d)
+    contains the sum of each block for M and, in the last row, for B. block (users, C): the number of the block in each
+    entry of sums.
 
-    Cost for each user: O(C·d²), and O(K·(d + s²)) for each impression of the partial block. As C is about √W, this is
-    far less than for all W.
+    Cost for each user: O(C·d²), and O(K·(d + s²)) for each impression of the partial block. Because C is about √W, this
+    is far less than a sum over all W impressions.
     """
     users, W = when.shape
     C, d = block.shape[1], B.shape[1]
@@ -160,7 +169,7 @@ def slide(
             add(part_M, part_B, gains[user], clicks[user], count, precision, positions, 1.0, support)
         own_M[:] = np.eye(d)
         own_B[:] = 0.0
-        whole = (first + size - 1) // size  # the first block that lies wholly in the window
+        whole = (first + size - 1) // size  # the first block that lies completely in the window
         for old in range(first, whole * size):
             if when[user, old % W] == old:
                 seen = kept_clicks[user, old % W]

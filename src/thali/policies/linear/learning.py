@@ -21,9 +21,9 @@ def add(
     factor: float,
     support: Integers,
 ) -> None:
-    """Update M += factor·v_k·σ⁻²·xxᵀ and B += factor·v_k·x·click over the first count positions (lines 14-17).
+    """For one user, update M += factor·v_k·σ⁻²·xxᵀ and B += factor·v_k·x·click over the first ``count`` positions.
 
-    For one user, with v_k = positions[k]. support (d,) is scratch.
+    These are lines 14-17 of Algorithm 1, with σ⁻² = precision and v_k = positions[k]. support (d,) is scratch space.
     """
     d = B.size
     for k in range(count):
@@ -53,10 +53,11 @@ def accumulate(
     positions: Floats,
     factor: Floats,
 ) -> None:
-    """Update M += σ⁻²·xxᵀ and B += x·click over the examined positions (Algorithm 1, lines 13-17); precision = σ⁻².
+    """Update M += σ⁻²·xxᵀ and B += x·click over the examined positions (Algorithm 1, lines 13-17).
 
-    Clicks on positions that were not examined do not count. positions (K,) weights each position and factor (users,)
-    each user's list; in Algorithm 1 all are 1. Cost: O(K·(d + s²)) for each user, if s topics have gains.
+    Clicks on positions that were not examined do not count. precision: σ⁻². positions (K,): a weight for each position.
+    factor (users,): a weight for each user's list. In Algorithm 1, all these weights are 1. Cost: O(K·(d + s²)) for
+    each user, if items have gains on s topics.
     """
     users, _, d = gains.shape
     support = np.empty(d, dtype=np.int64)
@@ -77,7 +78,7 @@ def observe(
     M: Floats,
     B: Floats,
 ) -> None:
-    """Update M and B as :func:`accumulate` does, to the same bits, but directly from the lists.
+    """Update M and B as :func:`accumulate` does, with the same result bit for bit, but directly from the lists.
 
     Cost: O(d + K·s²) for each user.
     """
@@ -105,7 +106,7 @@ def observe(
 
 @kernel
 def discount(M: Floats, B: Floats, factor: Floats) -> None:
-    """Set M = I + factor·(M - I) and B = factor·B, factor (users,). Cost: O(d²) for each user with factor ≠ 1."""
+    """Set M = I + factor·(M - I) and B = factor·B, with factor (users,). Cost: O(d²) for each user with factor ≠ 1."""
     users, d = B.shape
     for user in range(users):
         if factor[user] == 1.0:

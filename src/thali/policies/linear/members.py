@@ -16,10 +16,11 @@ from thali.tools.types import Floats
 
 
 class CascadeLSB(LinearPolicy):
-    """Maximises the probability of a click on a diverse list, under the diverse cascade model. Algorithm 1.
+    """Maximizes the probability of a click on a diverse list, under the diverse cascade model. This is Algorithm 1.
 
-    See :class:`LinearPolicy` for parameters, departures and cost. alpha="theory" is the lowest α of Theorem 2.
-    examined="last-click" learns from several clicks, which the paper's conclusion leaves for future work.
+    See :class:`LinearPolicy` for the parameters, the differences from the paper, and the cost. alpha="theory" is the
+    lowest α for which Theorem 2 holds. With examined="last-click", the policy learns from several clicks, which the
+    paper leaves for future work.
 
     Examples
     --------
@@ -39,11 +40,11 @@ class CascadeLSB(LinearPolicy):
 
 
 class LSBGreedy(LinearPolicy):
-    """Maximises the expected number of clicks on a diverse list, if every position is examined (Yue and Guestrin 2011).
+    """Maximizes the expected number of clicks on a diverse list if users examine all positions (Yue and Guestrin 2011).
 
-    It learns from all positions, so if people leave after a click, it underestimates items at lower positions.
-    See :class:`LinearPolicy`. alpha="theory" is (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, for each user at each step,
-    which needs no horizon. delta: δ in (0, 1].
+    It learns from all positions. So if users leave after a click, it underestimates items at lower positions. See
+    :class:`LinearPolicy`. alpha="theory" is (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, computed for each user at each
+    step; it does not depend on a horizon. delta: δ in (0, 1].
     """
 
     features = "gains"
@@ -54,18 +55,18 @@ class LSBGreedy(LinearPolicy):
         super().__init__(catalog, K, **settings)
 
     def theoretical_alpha(self, state: State) -> Floats:
-        """Return the α that follows from det M (users,)."""
+        """Return the α that is computed from det M (users,)."""
         return theory.determinant_optimism(state.logdet, self.sigma, self.delta)
 
 
 class CascadeLinUCB(LinearPolicy):
-    """Maximises the probability of a click if items attract independently of one another (Zong et al. 2016).
+    """Maximizes the probability of a click if items attract independently of one another (Zong et al. 2016).
 
-    A cascade with features x_e = Δ(e|∅), as in the paper's comparison, so lists are not diversified.
-    See :class:`LinearPolicy`. alpha="theory" is that of Theorem 2 with 2·log(nK) in place of 2·log n.
+    The model is a cascade with features x_e = Δ(e|∅), as in the paper's experiments, so lists are not diversified. See
+    :class:`LinearPolicy`. alpha="theory" is the α of Theorem 2 with 2·log(nK) in place of 2·log n.
 
-    Departs from its paper: indices are capped at 1 only if ``capped``. With the theoretical α the cap makes all items
-    tie.
+    Unlike in the policy of Zong et al., indices are capped at 1 only if ``capped`` is True. With the theoretical α, the
+    cap would make all items tie.
     """
 
     features = "items"
@@ -83,19 +84,19 @@ class CascadeLinUCB(LinearPolicy):
 
 
 class C3UCB(CascadeLinUCB):
-    """CascadeLinUCB where lower clicks are worth less: contextual combinatorial cascades (Li et al. 2016).
+    """CascadeLinUCB in which clicks at lower positions are worth less (Li et al. 2016).
 
-    This is the disjunctive case: the reward of a first click at position k is v_k, 1 = v_1 ≥ v_2 ≥ … > 0. Each
-    examined position is weighted by v_k in the regression, so M = I + σ⁻²Σ v_k²·xxᵀ and B = Σ v_k²·x·click. The list
-    holds the K items with the largest index in descending order, which is best for any such v. With all v_k = 1 it is
-    CascadeLinUCB.
+    This is the disjunctive case of contextual combinatorial cascades: the reward of a first click at position k is v_k,
+    with 1 = v_1 ≥ v_2 ≥ … > 0. In the regression, each examined position is weighted by v_k, so M = I + σ⁻²Σ v_k²·xxᵀ
+    and B = Σ v_k²·x·click. The list contains the K items with the largest indices in descending order, which is optimal
+    for any such v. With all v_k = 1, this policy is CascadeLinUCB.
 
-    The paper leaves v open; position_discounts is 0.9^(k-1) by default. Departs from its paper as CascadeLinUCB does:
-    indices are capped at 1 only if ``capped``. Also, alpha="theory" is that of CascadeLinUCB, not the paper's β, which
-    follows from the determinant of M.
+    Li et al. do not specify v. By default, v_k = 0.9^(k-1). This policy departs from theirs in two ways: indices are
+    capped at 1 only if ``capped`` is True, and alpha="theory" is the α of CascadeLinUCB, not their β, which is computed
+    from the determinant of M.
 
-    Parameters, beside those of :class:`LinearPolicy`
-    -------------------------------------------------
+    Parameters, in addition to those of :class:`LinearPolicy`
+    ---------------------------------------------------------
     position_discounts: v (K,), in (0, 1], never increasing, with v_1 = 1.
     """
 
@@ -105,7 +106,7 @@ class C3UCB(CascadeLinUCB):
         given = 0.9 ** np.arange(self.K) if position_discounts is None else position_discounts
         v = checks.floats(setting, given, (self.K,), "(K,)")
         if v[0] != 1.0 or (np.diff(v) > 0.0).any() or v[-1] <= 0.0:
-            raise ValueError(f"{setting} must begin with 1, not ascend, and stay above 0, got {v.tolist()}")
+            raise ValueError(f"{setting} must begin with 1, never increase, and stay above 0, got {v.tolist()}")
         self.positions = v**2
 
     @property
@@ -115,10 +116,10 @@ class C3UCB(CascadeLinUCB):
 
 
 class CombLinUCB(LinearPolicy):
-    """Maximises the expected clicks if all positions are examined and items attract independently (Wen et al. 2015).
+    """Maximizes the expected number of clicks if users examine all positions and items attract independently.
 
-    Combinatorial semi-bandits with linear generalisation, for the K best items. See :class:`LinearPolicy`.
-    alpha="theory" is their c = (1/σ)·sqrt(d·log(1 + nK/(dσ²)) + 2·log(nK)) + 1.
+    This is a combinatorial semi-bandit with linear generalization that chooses the K best items (Wen et al. 2015). See
+    :class:`LinearPolicy`. alpha="theory" is the c of Wen et al., (1/σ)·sqrt(d·log(1 + nK/(dσ²)) + 2·log(nK)) + 1.
     """
 
     features = "items"
@@ -127,18 +128,19 @@ class CombLinUCB(LinearPolicy):
 
 
 class CombLinTS(CombLinUCB):
-    """CombLinUCB by sampling: the K best items under one draw θ ~ N(θ̄, M⁻¹) for each list (Wen et al. 2015). No α.
+    """CombLinUCB that explores by sampling (Wen et al. 2015).
 
-    See :class:`LinearPolicy`.
+    For each list, it draws θ ~ N(θ̄, M⁻¹) and lists the K best items under this θ. It has no α. See
+    :class:`LinearPolicy`.
     """
 
     explore = "sampling"
 
 
 class EpsilonGreedy(CascadeLSB):
-    """CascadeLSB with random exploration: the greedy list under θ̄ or, with probability ε, a random list.
+    """CascadeLSB with random exploration: it shows the greedy list under θ̄ or, with probability ε, a random list.
 
-    See :class:`LinearPolicy`; epsilon is 0.1 by default.
+    See :class:`LinearPolicy`. epsilon is 0.1 by default.
     """
 
     explore = "epsilon"

@@ -1,4 +1,4 @@
-"""The linear family: one class whose settings give the paper's algorithm and most of its relatives.
+"""The linear family of policies: one class, whose settings give the paper's algorithm and most of its relatives.
 
 | | features="gains" (diverse) | features="items" |
 |---|---|---|
@@ -6,8 +6,8 @@
 | examined="last-click" | CascadeLSB(examined="last-click") | CascadeLinUCB(examined="last-click") |
 | examined="all" | LSBGreedy | CombLinUCB, CombLinTS |
 
-Each of them can explore by optimism, by sampling or at random (``explore``), and can forget (``discount``, ``window``).
-The named policies are in :mod:`thali.policies.linear.members`.
+Each of these policies can explore by optimism, by sampling or at random (``explore``), and can forget old impressions
+(``discount``, ``window``). The named policies are defined in :mod:`thali.policies.linear.members`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from thali.lists.greedy import Builder
 from thali.policies.base import Policy
 from thali.policies.examined import RULES
 from thali.policies.linear import posterior
-from thali.policies.linear.forgetting import Discount, Forgetting, Reading, Window
+from thali.policies.linear.forgetting import ClickReading, Discount, Forgetting, Window
 from thali.policies.linear.learning import accumulate, observe
 from thali.policies.linear.state import LinearState
 from thali.policies.state import State
@@ -35,9 +35,10 @@ from thali.tools import checks
 from thali.tools.threads import by_parts
 from thali.tools.types import Booleans, Floats, Integers
 
-#: The default α is this divided by σ; docs/decisions.md has the measurement.
+#: The default α is this number divided by σ. docs/decisions.md has the measurement.
 DEFAULT_OPTIMISM = 0.8
-#: The default σ: that of the paper; and for sampling, where it is the assumed noise (docs/decisions.md).
+#: The default σ, which is that of the paper; and the default σ for sampling, where it is the assumed noise
+#: (docs/decisions.md).
 DEFAULT_SIGMA, SAMPLING_SIGMA = 0.1, 0.2
 # A larger α could make products in the bounds of the search engine overflow.
 MOST_OPTIMISM = 1e100
@@ -48,32 +49,36 @@ EXPLORE = ("optimism", "sampling", "epsilon")
 class LinearPolicy(Policy):
     """Greedy lists under linear attraction: the index of item e is xᵀθ̄ + α·sqrt(xᵀM⁻¹x).
 
-    Algorithm 1 of the paper and its relatives. Symbols: M, B, θ̄ = σ⁻²M⁻¹B as in the paper; x = Δ(e|S) for
-    features="gains", Δ(e|∅) for "items". Positions count as examined up to the first click ("first-click"), up to the
-    last click ("last-click"), or always ("all"). Without a click, all K count as examined.
+    This class implements Algorithm 1 of the paper and its relatives. Symbols: M, B and θ̄ = σ⁻²M⁻¹B as in the paper;
+    x = Δ(e|S) for features="gains", and x = Δ(e|∅) for features="items". The policy learns from the positions that
+    count as examined: those up to the first click (examined="first-click"), those up to the last click ("last-click"),
+    or all positions ("all"). Without a click, all K positions count as examined.
 
-    Departs from the paper: M⁻¹ and θ̄ come from an LDLᵀ factorisation of M after each update; the argmax is found by the
-    search engine, with the same result; ties go to the lowest item.
+    Differences from the paper: M⁻¹ and θ̄ are computed by an LDLᵀ factorization of M after each update. The argmax is
+    found by the search engine, with the same result. Ties go to the lowest item number.
 
     Parameters
     ----------
     catalog, K: the items to choose from, and the length of a list (1 ≤ K ≤ L).
-    sigma: σ ≥ 1e-6, the learning rate, 0.1 by default; for sampling, the assumed noise, 0.2 by default (the standard
-        deviation of a click with probability 0.04).
-    alpha: α ≥ 0, or "theory" for the value in the policy's own analysis; by default 0.8/σ, which needs no horizon.
-    horizon: n, for alpha="theory" if the analysis needs it.
-    examined: "first-click" or "last-click", if the policy leaves it open.
-    explore: "optimism", by α; "sampling", the greedy list under a draw θ ~ N(θ̄, M⁻¹) for each list (Thompson
-        sampling, no α); "epsilon", the greedy list under θ̄ or, with probability epsilon, a random list.
+    sigma: σ ≥ 1e-6, the learning rate, 0.1 by default. With explore="sampling", it is the assumed noise, 0.2 by default
+        (about the standard deviation of a click that has probability 0.04).
+    alpha: α ≥ 0, or "theory" for the value in the theoretical analysis of the policy. By default 0.8/σ, which does not
+        depend on a horizon.
+    horizon: n, the number of steps, for alpha="theory" if the analysis needs it.
+    examined: "first-click" or "last-click". It cannot be changed for policies that learn from all positions.
+    explore: "optimism" ranks by the index above, with its bonus for uncertainty. "sampling" shows the greedy list under
+        θ ~ N(θ̄, M⁻¹), drawn for each list (Thompson sampling, without α). "epsilon" shows the greedy list under θ̄ or,
+        with probability epsilon, a random list.
     epsilon: ε in [0, 1], for explore="epsilon"; 0.1 by default.
-    discount: γ in (0, 1]: an impression counts γ^(the user's impressions since); 1 by default, so nothing is forgotten.
-    window: W: only the user's last W impressions count. They are kept in the state, which takes a little more than
+    discount: γ in (0, 1]. An impression counts γ^age, where age is the number of the user's impressions since then. 1
+        by default, so that nothing is forgotten.
+    window: W. Only the last W impressions of each user count. The state stores them, which takes a little more than
         W·(8Kd + K + 8) bytes for each user. alpha="theory" does not take forgetting into account.
-    build: how the list is built (:class:`thali.lists.Builder`); greedily by default.
-    threads: the number of threads that share a batch of users; the results do not depend on it.
+    build: the function that builds lists (:class:`thali.lists.Builder`); greedy by default.
+    threads: the number of threads that share a batch of users. The results do not depend on it.
 
-    Cost for each user: to recommend, see docs/engine.md, plus O(d³) for sampling; to learn, O(K·s² + d³), plus
-    O(√W·(d² + K·d)) for a window; O(d²) memory.
+    Cost for each user: to recommend, see docs/engine.md, plus O(d³) for sampling. To learn, O(K·s² + d³), plus
+    O(√W·(d² + K·d)) for a window. Memory: O(d²).
 
     """
 
@@ -113,12 +118,17 @@ class LinearPolicy(Policy):
             sigma = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
         self.sigma = checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
         if epsilon is not None and self.explore != "epsilon":
-            raise ValueError(f"epsilon of {self.name} must come with explore='epsilon', got {epsilon!r}")
+            raise ValueError(
+                f"epsilon of {self.name} can only be given with explore='epsilon', got epsilon={epsilon!r} and "
+                f"explore={self.explore!r}"
+            )
         self.epsilon = checks.number(f"epsilon of {self.name}", 0.1 if epsilon is None else epsilon, low=0.0, high=1.0)
         self.positions: Floats = np.ones(self.K)
         self.forgetting: Forgetting | None = None
         if window is not None and discount != 1.0:
-            raise ValueError(f"window of {self.name} must not come with a discount, got {window!r} and {discount!r}")
+            raise ValueError(
+                f"window and discount of {self.name} must not be given together, got {window!r} and {discount!r}"
+            )
         if window is not None:
             self.forgetting = Window(window, self.name)
         else:
@@ -126,10 +136,10 @@ class LinearPolicy(Policy):
             self.forgetting = None if fading.gamma == 1.0 else fading
         self.alpha = self._alpha(alpha)
         if self.alpha == "theory":
-            self.theoretical_alpha(self.init(1))  # raises now, not at the first list, if something is missing
+            self.theoretical_alpha(self.init(1))  # if a setting is missing, raises an error now, not at the first list
 
     def _alpha(self, alpha: float | str | None) -> float | str:
-        """Return the α to use; raise an error if it is not valid."""
+        """Check α and return the value to use."""
         if self.explore != "optimism":
             if alpha is not None:
                 raise ValueError(f"alpha of {self.name} must not be given with explore={self.explore!r}, got {alpha!r}")
@@ -182,19 +192,22 @@ class LinearPolicy(Policy):
         return alpha
 
     def theoretical_alpha(self, state: State) -> Floats:
-        """Return the α of Theorem 2 for this horizon, with ‖θ*‖ ≤ 1 (users,)."""
+        """Return the α of Theorem 2 for this horizon, assuming ‖θ*‖ ≤ 1 (users,)."""
         return np.full(state.users, theory.optimism(self.catalog.d, self.K, self._horizon(), self.sigma))
 
     def gains(self, lists: Any) -> Floats:
-        """Return the features x of every position (users, K, d): Δ(a_k|a_1..a_{k-1}), or Δ(a_k|∅) for "items"."""
+        """Return the features x at every position (users, K, d).
+
+        They are Δ(a_k|a_1..a_{k-1}) for features="gains", and Δ(a_k|∅) for features="items".
+        """
         return self.catalog.gains(lists) if self.features == "gains" else self.catalog.item_gains(lists)
 
     def choose(self, state: State, rng: Any) -> Integers:
-        """Return lists: Algorithm 1, lines 4-11. rng is used only to sample or to explore at random."""
+        """Return lists as in Algorithm 1, lines 4-11. rng is used only for sampling and random exploration."""
         return self.choose_among(state, rng, ALL)
 
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """Return lists as :meth:`choose` does, from the items that each user may be shown."""
+        """Return lists as :meth:`choose` does, but only with items that each user may be shown."""
         assert isinstance(state, LinearState)
         estimate, alpha = state.solution * self.sigma**-2, self._optimism(state)
         if self.explore == "sampling":
@@ -212,19 +225,19 @@ class LinearPolicy(Policy):
         if self.explore == "epsilon":
             at_random = [user for user, generator in enumerate(rng) if generator.random() < self.epsilon]
             for user in at_random:
-                open_to = np.flatnonzero(~choice.excluded(user, self.catalog.present))
-                lists[user] = rng[user].choice(open_to, self.K, replace=False)
+                items = np.flatnonzero(~choice.excluded(user, self.catalog.present))
+                lists[user] = rng[user].choice(items, self.K, replace=False)
         return lists
 
     def _build(self, estimate: Floats, inverse: Floats, alpha: Floats, choice: Choice) -> Integers:
-        """Call the builder. Pass ``choice`` only if something is left out: a simple builder need not support it."""
+        """Call the builder. ``choice`` is passed only if it excludes items, so a simple builder need not support it."""
         among = {} if choice is ALL else {"choice": choice}
         return self.build(
             self.catalog, estimate, inverse, alpha, K=self.K, features=self.features, cap=self.cap, **among
         )
 
     def learn(self, state: State, lists: Integers, clicks: Booleans, gains: Floats) -> None:
-        """Update M and B: Algorithm 1, lines 13-17. If the policy forgets, these count as the latest impressions."""
+        """Update M and B as in Algorithm 1, lines 13-17. If the policy forgets, these lists count as the latest."""
         self._learn(state, clicks, gains, None)
 
     def learn_late(self, state: State, lists: Integers, clicks: Booleans, gains: Floats, shown_at: Integers) -> None:
@@ -235,7 +248,7 @@ class LinearPolicy(Policy):
             self.learn(state, lists, clicks, gains)
         else:
             raise TypeError(
-                f"{self.name}, which forgets and has a learn of its own, must define learn_late for shown_at"
+                f"{self.name}, which forgets and overrides learn, must also define learn_late if shown_at is given"
             )
 
     def _learn(self, state: State, clicks: Booleans, gains: Floats, number: Integers | None) -> None:
@@ -244,41 +257,43 @@ class LinearPolicy(Policy):
             self.add(state.M, state.B, clicks, gains)
         else:
             latest = state.clock if number is None else number
-            reading = Reading(RULES[self.examined], self.sigma**-2, self.positions)
+            reading = ClickReading(RULES[self.examined], self.sigma**-2, self.positions)
             self.forgetting.learn(state, gains, clicks, latest, reading)
         state.updates += 1
         state.refresh()
 
     def add(self, M: Floats, B: Floats, clicks: Booleans, gains: Floats, *, times: float = 1.0) -> None:
-        """Update M (users, d, d) and B (users, d) in place: Algorithm 1, lines 13-17, without forgetting.
+        """Update M (users, d, d) and B (users, d) in place, as in Algorithm 1, lines 13-17, without forgetting.
 
-        times=-1 subtracts what was added before, up to rounding.
+        times=-1 subtracts what an earlier call has added, except for rounding.
         """
         factor = np.full(len(B), times)
         accumulate(M, B, gains, clicks, RULES[self.examined], self.sigma**-2, self.positions, factor)
 
     def variant(self, K: int, alpha: float | str | None = None) -> Self:
-        """Return the same learner with another list length and, if given, another α. The two share their states.
+        """Return the same policy with another list length K and, if given, another α.
 
-        K may exceed the current number of items, to learn from a list that was shown when there were more.
+        Both policies accept the same states. K may exceed the current number of items, so that the policy can learn
+        from a list that was shown when there were more items.
         """
         other = copy(self)
         other.K = checks.integer(f"K of {self.name}", K, low=1)
         if (self.positions != 1.0).any():
-            raise TypeError(f"variants need a policy that weighs all positions alike, which {self.name} does not")
+            raise TypeError(f"variant needs a policy that gives all positions the same weight, got {self.name}")
         other.positions = np.ones(other.K)
         if alpha is not None:
             other.alpha = other._alpha(alpha)
         return other
 
     def learn_now(self, state: State, lists: Integers, clicks: Booleans) -> None:
-        """Update M and B to the same bits as :meth:`learn`, but directly from the weights, without an array of gains.
+        """Update M and B as :meth:`learn` does, with the same result bit for bit, but without an array of gains.
 
-        Subclasses that override gains or learn, custom coverage and forgetting use the array.
+        The array is still used in subclasses that override gains or learn, with a custom coverage object, and if the
+        policy forgets.
         """
-        mine, c = type(self), self.catalog
-        own = mine.gains is not LinearPolicy.gains or mine.learn is not LinearPolicy.learn
-        if own or c.custom is not None or self.forgetting is not None:
+        own_class, c = type(self), self.catalog
+        overridden = own_class.gains is not LinearPolicy.gains or own_class.learn is not LinearPolicy.learn
+        if overridden or c.custom is not None or self.forgetting is not None:
             super().learn_now(state, lists, clicks)
             return
         assert isinstance(state, LinearState)

@@ -1,4 +1,4 @@
-"""The posterior, from M and B: M⁻¹, M⁻¹B (so θ̄ = σ⁻²M⁻¹B, line 4 of Algorithm 1) and log det M."""
+"""The posterior, computed from M and B: M⁻¹, M⁻¹B and log det M. θ̄ = σ⁻²M⁻¹B is line 4 of Algorithm 1."""
 
 from math import log, sqrt
 from typing import Any
@@ -9,9 +9,10 @@ from thali.tools.jit import inlined, kernel
 from thali.tools.lanes import fused, load4, store
 from thali.tools.types import Floats
 
-# The number of users computed together, one in each lane. With eight, the scratch arrays would not fit the L1 cache.
+# The number of users computed together, one in each lane. With eight users, the scratch arrays would not fit into the
+# L1 cache.
 LANES = 4
-# The number of rows computed together: independent sums, which need not wait for one another.
+# The number of rows computed together. Their sums are independent, so none has to wait for another.
 TILE = 4
 
 
@@ -75,18 +76,19 @@ def subtract(
 def refresh(M: Floats, B: Floats, inverse: Floats, solution: Floats, logdet: Floats) -> None:
     """Compute inverse = M⁻¹ (exactly symmetric), solution = M⁻¹B and logdet = log det M for each user.
 
-    Uses M = LDLᵀ, where L has a unit diagonal. The results depend on M and B alone, so errors do not accumulate over
-    updates. M⁻¹B comes from two triangular solves, because the inverse loses digits if M is ill conditioned. M - I is
-    positive semidefinite, so no pivot is below 1. But rounding can push one below once entries of M exceed 1e12, so
-    pivots are raised to at least 1 and at least 1e-12 of the diagonal.
+    The method is the factorization M = LDLᵀ, where L has a unit diagonal. The results depend only on M and B, so errors
+    do not accumulate over updates. M⁻¹B is computed by two triangular solves, because the inverse loses digits if M is
+    ill-conditioned. M - I is positive semidefinite, so no pivot should be below 1. However, once entries of M exceed
+    1e12, rounding can push a pivot below 1. So pivots are raised to at least 1, and to at least 1e-12 times the
+    diagonal entry.
 
-    Four users are computed at a time, one in each lane. If fewer are left, the last user fills the other lanes. Cost:
-    d³/2 multiplications for each user.
+    Four users are computed at a time, one in each lane. If fewer than four remain, the last user fills the other lanes.
+    Cost: d³/2 multiplications for each user.
     """
     users, d = B.shape
     n = d + 1  # B is treated as an extra row of M
-    G = np.empty((n * d, LANES))  # (n, d): M and B, then LD by columns, then M⁻¹
-    U = np.empty((d * n, LANES))  # (d, n): Lᵀ, and in the last column D⁻¹L⁻¹B
+    G = np.empty((n * d, LANES))  # (n, d): first M and B, then LD by columns, then M⁻¹
+    U = np.empty((d * n, LANES))  # (d, n): Lᵀ, and D⁻¹L⁻¹B in the last column
     vectors = np.empty((3, d, LANES))
     row, scale, x = vectors[0], vectors[1], vectors[2]  # a row of L, D⁻¹, the solution
     numbers = np.empty((4, 1, LANES))
@@ -121,7 +123,7 @@ def refresh(M: Floats, B: Floats, inverse: Floats, solution: Floats, logdet: Flo
             subtract(G, i * d + i + 1, 1, zero, 0, 0, U, at, G, (i + 1) * (d + 1), d, left, left)
             multiply(G, (i + 1) * d + i, d, G, i * d + i + 1, 1, one, 0, 0, left)
             subtract(G, i * d + i, 0, scale, i, 0, U, at, G, i * d + i + 1, 0, left, 1)
-        # Spare lanes repeat the last user, so they write the same numbers to the same places.
+        # Spare lanes repeat the last user, so they write the same numbers to the same entries.
         for i in range(d):
             for lane in range(LANES):
                 solution[min(first + lane, last), i] = x[i, lane]
@@ -134,10 +136,10 @@ def refresh(M: Floats, B: Floats, inverse: Floats, solution: Floats, logdet: Flo
 
 @kernel
 def draw(M: Floats, mean: Floats, normal: Floats, out: Floats) -> None:
-    """Write mean + L⁻ᵀz to out (users, d), where M = LLᵀ (Cholesky) and z = normal (users, d), standard normal numbers.
+    """Write mean + L⁻ᵀz to out (users, d), where M = LLᵀ (Cholesky) and z = normal (users, d).
 
-    This is a draw from N(mean, M⁻¹), because (L⁻ᵀ)(L⁻ᵀ)ᵀ = M⁻¹. Pivots are at least 1, as in refresh. Cost: d³/6
-    multiplications for each user.
+    If z are standard normal numbers, this is a draw from N(mean, M⁻¹), because (L⁻ᵀ)(L⁻ᵀ)ᵀ = M⁻¹. Pivots are raised as
+    in :func:`refresh`. Cost: d³/6 multiplications for each user.
     """
     users, d = mean.shape
     L, x = np.empty((d, d)), np.empty(d)
