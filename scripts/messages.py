@@ -7,7 +7,7 @@ braces. Where it is a local variable, the texts assigned to it follow on lines o
 import ast
 import builtins
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,7 +23,7 @@ def main() -> None:
     creators = exceptions(trees.values()) - INTERNAL | {"warn"}
     total = 0
     for path, tree in trees.items():
-        lines = sorted(messages(tree, creators), key=lambda message: message[0])
+        lines = sorted(set(messages(tree, creators)), key=lambda message: message[0])
         total += sum(not text.startswith(" ") for _, text in lines)
         if lines:
             print(path.relative_to(ROOT))
@@ -32,7 +32,7 @@ def main() -> None:
     print(f"{total} messages", file=sys.stderr)
 
 
-def exceptions(trees: Iterator[ast.Module]) -> set[str]:
+def exceptions(trees: Iterable[ast.Module]) -> set[str]:
     """Return the names of all exception classes: Python's, those of libraries that we raise, and our own."""
     names = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, Exception)}
     names |= {"HTTPException", "BadParameter", "OperationalError"}
@@ -70,7 +70,7 @@ def assigned(names: set[str], nodes: list[ast.AST]) -> Iterator[tuple[int, str]]
     """Yield the texts assigned to these local names."""
     for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in names:
-            texts = [text for part in ast.walk(node.value) if (text := text_of(part)) and " " in text]
+            texts = [text for part in ast.walk(node.value) if (text := text_of(part)) and len(text.split()) > 1]
             if texts:
                 yield node.lineno, f"    {{{node.targets[0].id}}} = {texts[0]}"
 
@@ -81,7 +81,9 @@ def text_of(node: ast.AST) -> str:
         case ast.Constant(value=str(text)):
             return text
         case ast.JoinedStr(values=parts):
-            return "".join(p.value if isinstance(p, ast.Constant) else f"{{{ast.unparse(p.value)}}}" for p in parts)
+            return "".join(
+                f"{{{ast.unparse(p.value)}}}" if isinstance(p, ast.FormattedValue) else text_of(p) for p in parts
+            )
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             return f"{text_of(left) or '{…}'}{text_of(right) or '{…}'}" if text_of(left) or text_of(right) else ""
         case ast.IfExp(body=body, orelse=orelse):

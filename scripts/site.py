@@ -43,9 +43,9 @@ def copy(folder: Path) -> None:
     """Copy the configuration, the pages and the files outside docs/, with their links adjusted."""
     shutil.copy(ROOT / "mkdocs.yml", folder)
     shutil.copytree(ROOT / "docs", folder / "docs")
-    for name, page in OUTSIDE.items():
+    for name, new in OUTSIDE.items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        (folder / "docs" / page).write_text(text.replace("](docs/", "]("), encoding="utf-8")
+        (folder / "docs" / new).write_text(text.replace("](docs/", "]("), encoding="utf-8")
     for page in (folder / "docs").glob("*.md"):
         text = page.read_text(encoding="utf-8")
         for name, new in OUTSIDE.items():

@@ -73,7 +73,10 @@ def test_what_nobody_loves_says_nothing_of_noise():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: thali.behaviour(None, at_least=5, K=3), "interactions must be a thali.Interactions, got None"),
+        (
+            lambda: thali.behaviour(None, at_least=5, K=3),
+            "interactions must be a thali.datasets.Interactions, got None",
+        ),
         (
             lambda: thali.behaviour(made_up(0), at_least=5, K=21),
             r"K of behaviour must be between 1 and the number of items \(20\)",

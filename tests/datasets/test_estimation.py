@@ -255,8 +255,11 @@ DATA = Interactions.of([("a", 1, 5.0), ("b", 2, 4.0)], {1: ["x"], 2: ["x", "y"]}
         (lambda: DATA.split_users(-1), r"seed must be a whole number of at least 0, got -1"),
         (lambda: DATA.split_users(None), r"seed must be a whole number of at least 0, got None"),
         (lambda: DATA.topics_of(3), r"item must be in the data, got 3"),
-        (lambda: thali.Catalog.estimate([("a", 1)]), r"interactions must be a thali.Interactions, got \[\('a', 1\)\]"),
-        (lambda: thali.preferences(None), r"interactions must be a thali.Interactions, got None"),
+        (
+            lambda: thali.Catalog.estimate([("a", 1)]),
+            r"interactions must be a thali.datasets.Interactions, got \[\('a', 1\)\]",
+        ),
+        (lambda: thali.preferences(None), r"interactions must be a thali.datasets.Interactions, got None"),
     ],
 )
 def test_bad_arguments_are_refused(call, message):

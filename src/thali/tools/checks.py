@@ -85,7 +85,8 @@ def list_length(owner: str, K: Any, items: int) -> int:
 def instance(name: str, value: Any, kind: type[Any]) -> Any:
     """Check that value is an instance of this class."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a thali.{kind.__name__}, got {short(value)}")
+        public = "thali.datasets" if kind.__module__.startswith("thali.datasets.") else "thali"
+        raise TypeError(f"{name} must be a {public}.{kind.__name__}, got {short(value)}")
     return value
 
 
