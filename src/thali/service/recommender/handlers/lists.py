@@ -71,9 +71,11 @@ def _choose(recommender: Recommender, policy: LinearPolicy, state: LinearState, 
     exclude = None if operation.exclude is None else _items(recommender, "exclude", operation.exclude, missing=True)
     try:
         return np.asarray(policy.recommend(state, candidates=candidates, exclude=exclude)[0])
-    except ValueError as error:
+    except ValueError:  # the names are checked, so there can only be too few items
+        allowed = np.flatnonzero(recommender.catalog.present) if candidates is None else candidates
+        remaining = np.setdiff1d(allowed, np.array([]) if exclude is None else exclude).size
         field = "exclude" if candidates is None else "candidates"
-        raise Refused(field, f"must leave enough items for a list: {error}") from None
+        raise Refused(field, f"must leave at least K = {policy.K} items to choose from, got {remaining}") from None
 
 
 def _items(recommender: Recommender, field: str, names: Any, *, missing: bool = False) -> Integers:
