@@ -88,7 +88,7 @@ def main() -> None:
             page.click("text=Operate")
             page.select_option("select[name=hours]", "168")
             page.wait_for_function("() => document.querySelector('.hours polyline')")
-            page.wait_for_selector("text=again every")
+            page.wait_for_selector("text=Updated at")
             picture(page, "operate.png")
 
 

@@ -46,7 +46,7 @@ def shown(user: str, at: float = 1000.0, *, learner: str = "l", **rest: Any) -> 
 def learn(store: SqlStore, keys: Iterable[Key]) -> None:
     """One update more for each, in a transaction of its own."""
     with transaction(store):
-        held = store.hold(list(keys), BLANK)
+        held = store.lock_statistics(list(keys), BLANK)
         store.write(
             Writes(
                 statistics={

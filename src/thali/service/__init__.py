@@ -1,1 +1,1 @@
-"""The service: named users, a durable store, and lists over HTTP that learn from live clicks."""
+"""The service: named users, a durable store, and an HTTP API that recommends lists and learns from live clicks."""

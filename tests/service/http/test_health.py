@@ -10,7 +10,7 @@ import pytest
 from serving_here import serving
 
 from thali.service.http.settings import LearnerSetting, Limits
-from thali.service.http.slowest import MOST
+from thali.service.http.slowest import MAX_REQUESTS
 
 LEARNERS = (LearnerSetting("lsb", K=4, sigma=0.2, share=3.0), LearnerSetting("plain", "CascadeLinUCB", K=3, alpha=2.0))
 
@@ -72,7 +72,7 @@ def test_health_does_not_wait_for_long(tmp_path, monkeypatch):
             told = service.ask("GET", "/v1/health").json["store"]
             other.execute("ROLLBACK")
         assert (told["usable"], told["bytes"]) == (False, None)
-        assert told["error"].endswith("cannot be used: nothing was done for 0.3 s")
+        assert told["error"].endswith("cannot be used: it did not respond within 0.3 s")
         assert 0.29 < told["seconds"] < 3  # timers of uvloop may be a millisecond early
         assert service.ask("GET", "/v1/health").json["store"]["usable"]
 
@@ -110,7 +110,7 @@ def test_the_slowest_are_told_by_route(tmp_path):
     slowest = reply.json["slowest"]
     own = reply.headers["x-request-id"]  # not over yet when it answered
     others = sorted((line["ms"] for id, line in lines.items() if id != own), reverse=True)
-    assert [one["ms"] for one in slowest] == others[:MOST]
+    assert [one["ms"] for one in slowest] == others[:MAX_REQUESTS]
     assert (slowest[0]["method"], slowest[0]["route"], slowest[0]["status"]) == ("POST", "/v1/simulations", 200)
     assert {one["route"] for one in slowest} <= {"/v1/recommend", "/v1/users/{user}", "/v1/simulations", "none"}
     for one in slowest:

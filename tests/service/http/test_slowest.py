@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from recommending import Clock
 
-from thali.service.http.slowest import GENERATION_S, MOST, Slowest
+from thali.service.http.slowest import GENERATION_S, MAX_REQUESTS, Slowest
 
 
 def test_the_slowest_are_bounded_ordered_and_forgotten():
@@ -20,14 +20,14 @@ def test_the_slowest_are_bounded_ordered_and_forgotten():
 
     begin = clock()
     add(*range(50), *range(60, 30, -1), 60)
-    assert told() == sorted([*range(50), *range(60, 30, -1), 60], reverse=True)[:MOST]
-    assert len(told()) == MOST
+    assert told() == sorted([*range(50), *range(60, 30, -1), 60], reverse=True)[:MAX_REQUESTS]
+    assert len(told()) == MAX_REQUESTS
     assert asdict(slowest.all()[0]) == {
         "at": begin, "request_id": "id60", "method": "GET", "route": "/v1/users/{user}", "status": 200, "ms": 60_000.0,
     }  # fmt: skip
     clock.tick(GENERATION_S)
     add(1, 100)  # in a new generation, beside those of the one before
-    assert told() == [100, *sorted([*range(50), *range(60, 30, -1), 60], reverse=True)[: MOST - 1]]
+    assert told() == [100, *sorted([*range(50), *range(60, 30, -1), 60], reverse=True)[: MAX_REQUESTS - 1]]
     clock.tick(GENERATION_S)
     add(2)  # those of the first are forgotten, and quick ones are slow again
     assert told() == [100, 2, 1]

@@ -26,7 +26,7 @@ from thali.lists.greedy import build as greedy
 from thali.service.recommender import Recommender, Refused, Unknown
 from thali.service.recommender.operations import Feedback, GetImpression, PutItem, Recommend, id_bytes
 from thali.service.stores import StoreError, open_store
-from thali.service.stores.records import Unusable
+from thali.service.stores.records import UnusableRecord
 from thali_client import types
 
 
@@ -98,7 +98,7 @@ def test_users_are_split_by_their_names_for_good_and_in_the_shares_asked_for(sto
     policies = {name: thali.CascadeLSB(catalog, K=K, alpha=alpha) for alpha, name in enumerate("abc")}
     shares = {"a": 5, "b": 3, "c": 2}
     with Recommender(policies, store_url, shares=shares) as rec:
-        got = [rec.learner_of(f"user {u}", None).name for u in range(10_000)]
+        got = [rec.find_learner(f"user {u}", None).name for u in range(10_000)]
         for name, share in shares.items():
             expected = share / 10 * len(got)
             assert abs(got.count(name) - expected) < 4 * math.sqrt(expected * (1 - share / 10))
@@ -127,9 +127,11 @@ def test_a_learner_of_the_same_name_must_be_the_same_and_a_retired_one_still_lea
     with recommender(store_url) as rec:
         ids = [rec.recommend("ana").id for _ in range(3)]
         rec.feedback(ids[0], [1])
-    with pytest.raises(ValueError, match=r"learner 'default' must be as the store knows it.*0\.2.*another name"):
+    with pytest.raises(
+        ValueError, match=r"learner 'default' must have the settings that the store has.*0\.2.*new name"
+    ):
         Recommender(thali.CascadeLSB(films(), K=K, sigma=0.3), store_url)
-    with pytest.raises(ValueError, match=r"learner 'default' must be as the store knows it.*first-click"):
+    with pytest.raises(ValueError, match=r"learner 'default' must have the settings that the store has.*first-click"):
         Recommender(thali.CascadeLSB(films(), K=K, sigma=SIGMA, examined="last-click"), store_url)
     with recommender(store_url) as rec:
         rec.feedback(ids[1], [0, 2])
@@ -163,15 +165,15 @@ class Mine(thali.CascadeLSB):
 @pytest.mark.parametrize(
     ("make", "rule"),
     [
-        (lambda c: thali.CascadeKLUCB(c, K), "must be of the linear family"),
+        (lambda c: thali.CascadeKLUCB(c, K), "must be a policy of the linear family"),
         (lambda c: thali.CascadeLSB(c, K, explore="sampling"), "must explore by optimism"),
         (lambda c: thali.POLICIES["EpsilonGreedy"](c, K), "must explore by optimism"),
         (lambda c: thali.CascadeLSB(c, K, discount=0.9), "must not forget"),
         (lambda c: thali.CascadeLSB(c, K, window=10), "must not forget"),
-        (lambda c: thali.POLICIES["C3UCB"](c, K), "must weigh all positions alike"),
+        (lambda c: thali.POLICIES["C3UCB"](c, K), "must give all positions the same weight"),
         (lambda c: thali.POLICIES["MMR"](c, K), "must build its lists greedily"),
         (lambda c: thali.CascadeLSB(c, K, build=lambda *a, **b: greedy(*a, **b)), "must build its lists greedily"),
-        (lambda c: Mine(c, K), "must be one of thali's own"),
+        (lambda c: Mine(c, K), "must be one of thali's own policies"),
     ],
 )
 def test_policies_that_cannot_be_served_are_refused(tmp_path, make, rule):
@@ -199,7 +201,7 @@ def test_an_item_is_shown_and_gone_at_the_next_list_of_every_recommender_and_for
             assert "new" not in names(one.recommend("ana", K=20))
             with pytest.raises(Unknown, match="'new'"):
                 one.remove_item("new")
-            with pytest.raises(Refused, match=r"candidates\[1\] must be an item of the catalog, got 'new'"):
+            with pytest.raises(Refused, match=r"candidates\[1\] must be an item in the catalog, got 'new'"):
                 one.recommend("ana", candidates=["film 1", "new"])
         rec.put_item("kept", {"drama": 1.0})
         assert_same(learned(other, "ana"), before)  # nothing was learned anew
@@ -231,7 +233,7 @@ def test_another_catalog_takes_the_place_of_one_changed_by_hand_only_if_told_to(
         assert rec.items().total == 25
         assert_same(learned(rec, "ana"), before)
         rec.put_item("new", {"drama": 1.0})
-    with pytest.raises(ValueError, match=r"1 items were put or removed by hand; new_catalog"):
+    with pytest.raises(ValueError, match=r"would be lost \(number of changes: 1\)\. Use --new-catalog"):
         recommender(store_url, films(30))
     with recommender(store_url, films(25)) as rec:
         assert rec.items(contains="new").total == 1
@@ -247,8 +249,10 @@ def test_lists_are_chosen_from_candidates_and_without_exclusions(rec):
     usual = names(rec.recommend("ana"))
     assert not set(names(rec.recommend("ana", exclude=usual))) & set(usual)
     assert names(rec.recommend("ana", exclude=["never there"])) == usual
-    with pytest.raises(Refused, match="candidates must leave a list: .* at least K = 3 items .*, got 2"):
+    with pytest.raises(Refused, match="candidates must leave at least K = 3 items to choose from, got 2"):
         rec.recommend("ana", candidates=some, exclude=some[:2])
+    with pytest.raises(Refused, match="exclude must leave at least K = 3 items to choose from, got 2"):
+        rec.recommend("ana", exclude=[f"film {e}" for e in range(18)])
     assert rec.user("ana").impressions == 5
 
 
@@ -298,7 +302,7 @@ def test_a_store_that_became_one_of_another_catalog_is_not_used(store_url):
             beside.add_catalog(2, "of other items")
         beside.close()
         for _ in range(3):
-            with pytest.raises(StoreError, match="replaced by one of another catalog"):
+            with pytest.raises(StoreError, match="replaced by those of another catalog"):
                 rec.recommend("ana")
 
 
@@ -418,10 +422,10 @@ def test_a_process_with_the_old_catalog_serves_all_but_those_it_cannot_read(stor
             new.feedback(new.recommend("ana").id, [0])
             late = new.recommend("carl").id
             outcomes = old.perform([Recommend("ana"), Recommend("bob"), GetImpression(id_bytes(late))])
-            assert [type(outcome) for outcome in outcomes] == [Unusable, types.Shown, Unusable]
+            assert [type(outcome) for outcome in outcomes] == [UnusableRecord, types.Shown, UnusableRecord]
             assert old.feedback(shown.id, [1]).clicked == [1]
             assert new.user("bob").learners["default"].updates == 1
-            with pytest.raises(Unusable, match="another catalog has replaced"):
+            with pytest.raises(UnusableRecord, match="another process has replaced the catalog"):
                 old.put_item("lost", {"crime": 0.1})
-            with pytest.raises(Unusable, match="another catalog has replaced"):
+            with pytest.raises(UnusableRecord, match="another process has replaced the catalog"):
                 old.remove_item("film 1")

@@ -44,7 +44,7 @@ def test_tables_are_made_once_and_those_of_a_newer_thali_are_refused(store_url):
             assert store.migrate() == VERSION
             assert store.version() == VERSION
             store.set_meta("version", str(VERSION + 1))
-        refused = pytest.raises(ValueError, match=f"must be of version {VERSION} or before, got {VERSION + 1}")
+        refused = pytest.raises(ValueError, match=f"must have tables of version {VERSION} or lower, got {VERSION + 1}")
         with refused, transaction(store):
             store.migrate()
 
@@ -75,7 +75,7 @@ def test_what_is_set_up_comes_back(store):
         assert store.topic_sets() == [["b", 7], ["b", "a", "ä"]]
         assert store.learners() == {"new": {"K": 3, "alpha": 0.1}}
         assert store.heading() == (2, "digest", 2)
-        assert (store.changes_made(1), store.changes_made(2)) == (0, 2)
+        assert (store.change_count(1), store.change_count(2)) == (0, 2)
         assert store.changes(2, 0) == [Change(1, "film", {"drama": 0.1}, 12.5), Change(2, 7, None, 13.0)]
         assert store.changes(2, 1) == store.changes(2, 0)[1:]
         assert store.changes(1, 0) == []
@@ -87,25 +87,25 @@ def test_what_is_shown_and_learned_comes_back(store):
     later = replace(shown("ana", 1001.0), numbers=b"", predicted=5e-324)
     kept = Statistics(1, 2**40, 2**41, every)
     with transaction(store):
-        assert store.hold([("ana", "l"), ("bob", "l")], BLANK) == {("ana", "l"): BLANK, ("bob", "l"): BLANK}
+        assert store.lock_statistics([("ana", "l"), ("bob", "l")], BLANK) == {("ana", "l"): BLANK, ("bob", "l"): BLANK}
         store.write(Writes([first, later], statistics={("ana", "l"): kept, ("ana", "k"): BLANK}), "w")
     answer = replace(first, clicked=[0, 2], answer="feedback", answered_at=1234.5678, sequence=2**41)
     with transaction(store):
         assert store.impressions([later.id, new_id(1.0), first.id]) == {first.id: first, later.id: later}
-        assert store.impressions([]) == store.statistics([]) == store.hold([], BLANK) == {}
+        assert store.impressions([]) == store.statistics([]) == store.lock_statistics([], BLANK) == {}
         store.write(Writes(answered={first.id: answer}), "w")
         # A key of two names that is not there, though each name is.
         assert store.statistics([("ana", "l"), ("cleo", "k"), ("ana", "k")]) == {
             ("ana", "l"): kept,
             ("ana", "k"): BLANK,
         }
-        assert store.hold([("ana", "l")], BLANK) == {("ana", "l"): kept}
+        assert store.lock_statistics([("ana", "l")], BLANK) == {("ana", "l"): kept}
     with transaction(store, write=False):
         assert store.history("ana", id_floor(2000.0), 10) == [later, answer]
-        assert store.of_user("ana") == {"k": BLANK, "l": kept}
-        assert type(store.of_user("ana")["l"].numbers) is bytes
+        assert store.statistics_of_user("ana") == {"k": BLANK, "l": kept}
+        assert type(store.statistics_of_user("ana")["l"].numbers) is bytes
         assert store.counts_of_user("ana") == {"l": (2, 1, 1)}
-        assert store.counts_of_user("cleo") == store.of_user("cleo") == {}
+        assert store.counts_of_user("cleo") == store.statistics_of_user("cleo") == {}
 
 
 def test_counters_add_up_over_batches_and_workers(store):
@@ -132,7 +132,7 @@ def test_orders_and_pages(store):
         assert of_l == ana[::-1]
         page = store.history("ana", ana[6].id, 3)
         assert page == ana[5:2:-1]
-        assert store.learned("ana", "l") == [ana[i] for i in (7, 5, 4, 2, 1)]
+        assert store.learned_impressions("ana", "l") == [ana[i] for i in (7, 5, 4, 2, 1)]
         without = store.unanswered(ana[1].id, ana[7].id, 100)
         assert without == sorted(without)
         assert [shown_at(id) for id in without] == [1001.0, 1002.5, 1003.0, 1003.5, 1005.0]
@@ -161,13 +161,13 @@ def test_hostile_names_are_only_names(store):
     for name in HOSTILE:
         writes.count(1, name, **{name: 1.0})
     with transaction(store):
-        store.hold(keys, BLANK)
+        store.lock_statistics(keys, BLANK)
         store.write(writes, "'")
         for name in HOSTILE:
             store.set_meta(name, name)
             store.add_learner(name, {name: name})
     with transaction(store):
-        assert store.statistics(keys) == store.hold(keys, BLANK) == writes.statistics
+        assert store.statistics(keys) == store.lock_statistics(keys, BLANK) == writes.statistics
         assert store.impressions([i.id for i in lists]) == {i.id: i for i in lists}
         assert store.counters(0) == [(1, name, name, 1.0) for name in sorted(HOSTILE)]
         assert [store.meta(name) for name in HOSTILE] == HOSTILE
@@ -210,7 +210,7 @@ def test_rollback_leaves_nothing_and_an_error_leaves_the_store_usable(store):
         store.write(Writes([one]), "w")
     before = contents(store)
     store.begin()
-    store.hold([("bob", "l")], BLANK)
+    store.lock_statistics([("bob", "l")], BLANK)
     store.set_meta("a", "b")
     store.rollback()
     store.rollback()
@@ -238,7 +238,8 @@ def test_statistics_come_back_to_the_last_bit(numbers):
     again_M, again_B = unpack(packed, B.size)
     assert again_M.tobytes() == M.tobytes()
     assert again_B.tobytes() == B.tobytes()
-    with pytest.raises(StoreError, match=f"must be of {B.size + 1} topics"):
+    numbers = statistics_size(B.size + 1)
+    with pytest.raises(StoreError, match=f"must be {numbers} numbers for {B.size + 1} topics, got {len(packed) // 8}"):
         unpack(packed, B.size + 1)
 
 

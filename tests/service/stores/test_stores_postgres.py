@@ -53,7 +53,7 @@ def test_a_server_that_stops_is_an_error_and_one_that_is_back_is_used_again(stor
 def test_a_crash_loses_what_was_not_committed_and_nothing_else(store, postgres):
     learn(store, [A])
     store.begin()
-    store.hold([A, B], BLANK)
+    store.lock_statistics([A, B], BLANK)
     store.write(Writes([shown("ana")], statistics={A: BLANK}), "w")
     postgres.kill()
     try:
@@ -94,14 +94,14 @@ def end_connections(postgres):
 
 
 def test_a_server_that_is_stuck_is_an_error(store, monkeypatch):
-    monkeypatch.setattr(postgres_store, "ANSWER_S", 0.5)
+    monkeypatch.setattr(postgres_store, "RESPONSE_S", 0.5)
     for job in (lambda: store.set_meta("a", "1"), lambda: store.write(Writes([shown("ana")]), ""), store.commit):
         store.begin()
         ((pid,),) = store.execute("SELECT pg_backend_pid()")
         os.kill(pid, signal.SIGSTOP)
         try:
             since = time.monotonic()
-            with pytest.raises(StoreError, match="no answer"):
+            with pytest.raises(StoreError, match="did not respond"):
                 job()
             assert time.monotonic() - since < 2
         finally:
@@ -111,13 +111,13 @@ def test_a_server_that_is_stuck_is_an_error(store, monkeypatch):
 
 
 def test_a_deadlock_is_an_error_of_one_and_the_other_goes_on(store):
-    with closing(store.again()) as other:
+    with closing(store.new_connection()) as other:
         store.begin()
         other.begin()
-        store.hold([B], BLANK)
-        other.hold([A], BLANK)
+        store.lock_statistics([B], BLANK)
+        other.lock_statistics([A], BLANK)
         with ThreadPoolExecutor(2) as pool:
-            doing = [(s, pool.submit(s.hold, [key], BLANK)) for s, key in ((store, A), (other, B))]
+            doing = [(s, pool.submit(s.lock_statistics, [key], BLANK)) for s, key in ((store, A), (other, B))]
             failed = [s for s, done in doing if done.exception(10) is not None]
             assert len(failed) == 1
             with pytest.raises(StoreError, match="deadlock detected$"):

@@ -28,7 +28,7 @@ def store(store_url):
 @pytest.fixture
 def others(store):
     with ExitStack() as stack:
-        yield [stack.enter_context(closing(store.again())) for _ in range(6)]
+        yield [stack.enter_context(closing(store.new_connection())) for _ in range(6)]
 
 
 def waits(job, until):
@@ -45,7 +45,7 @@ def waits(job, until):
 
 def held_by(store, key):
     with transaction(store):
-        return store.hold([key], BLANK)[key]
+        return store.lock_statistics([key], BLANK)[key]
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -53,14 +53,14 @@ def test_who_holds_keeps_others_waiting_who_then_see_what_was_learned(store, oth
     if known:
         learn(store, [A])
     store.begin()
-    kept = store.hold([A], BLANK)[A]
+    kept = store.lock_statistics([A], BLANK)[A]
     store.write(Writes(statistics={A: replace(kept, updates=kept.updates + 1)}), "w")
     assert waits(lambda: held_by(others[0], A), store.commit).updates == 1 + known
 
 
 def test_who_holds_in_vain_leaves_nothing(store, others):
     store.begin()
-    store.hold([A], BLANK)
+    store.lock_statistics([A], BLANK)
     assert waits(lambda: held_by(others[0], A), store.rollback) == BLANK
 
 
@@ -90,7 +90,7 @@ def test_who_learns_waits_for_who_forgets(store, others):
 def test_who_forgets_waits_for_who_learns_and_leaves_nothing_of_it(store, others):
     learn(store, [A])
     store.begin()
-    store.hold([A], BLANK)
+    store.lock_statistics([A], BLANK)
     store.write(Writes([shown("ana")], statistics={A: replace(BLANK, updates=5)}), "w")
 
     def forget():
@@ -148,7 +148,7 @@ def test_changes_are_numbered_once_and_seen_in_their_order(store, others):
     assert sorted(chain(*numbers)) == [*range(1, 3 * rounds + 1)]
     assert all(n == sorted(n) for n in numbers)
     with transaction(store, write=False):
-        assert len(store.changes(1, 0)) == store.changes_made(1) == 3 * rounds
+        assert len(store.changes(1, 0)) == store.change_count(1) == 3 * rounds
 
 
 def test_who_reads_sees_one_moment(store, others):

@@ -47,23 +47,23 @@ def test_without_a_key_there_is_a_form_and_nothing_else(browser, locked):
         expect(page.get_by_label("Key")).to_be_visible()
         page.on("request", lambda request: asked.append(request.url.removeprefix(locked.url)))
         page.reload()
-        expect(page.get_by_text("This view needs a key of the role admin.")).to_be_visible()
+        expect(page.get_by_text("This view needs a key with the role admin.")).to_be_visible()
         expect(page.get_by_label("Key")).to_have_attribute("type", "password")
-        for view, role in (("Watch", "write"), ("Play", "write"), ("Operate", "admin")):
+        for view, role in (("Watch", "write or admin"), ("Play", "write or admin"), ("Operate", "admin")):
             page.get_by_role("link", name=view, exact=True).click()
-            expect(page.get_by_text(f"This view needs a key of the role {role}.")).to_be_visible()
+            expect(page.get_by_text(f"This view needs a key with the role {role}.")).to_be_visible()
         assert page.locator("main table, main svg, main dl, main [data-figure], main ol").count() == 0
-        expect(page.get_by_role("button", name="Leave")).to_have_count(0)
+        expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
         frames(page, 30)
         assert [path for path in asked if path != "/" and not path.startswith("/page/")] == ["/v1/about"]
         assert_accessible(page)
         for wrong in ("not-a-key-of-this-service", "ключ-которого-нет-у-службы", "with–a–dash-of-typography"):
             give(page, wrong)
-            expect(page.get_by_role("alert")).to_have_text("This is not a key of this service.")
+            expect(page.get_by_role("alert")).to_have_text("This key is not valid for this service.")
             expect(page.get_by_label("Key")).to_be_focused()
             assert not any(wrong in place for place in kept(page)[:2])
             page.reload()
-            expect(page.get_by_text("This view needs a key of the role admin.")).to_be_visible()
+            expect(page.get_by_text("This view needs a key with the role admin.")).to_be_visible()
             expect(page.get_by_role("alert")).to_have_count(0)
         assert {path for path in asked if path != "/" and not path.startswith("/page/")} == {"/v1/about"}
 
@@ -71,18 +71,18 @@ def test_without_a_key_there_is_a_form_and_nothing_else(browser, locked):
 def test_a_key_opens_what_it_may_and_stays_in_its_tab(browser, locked):
     with visit(browser, f"{locked.url}/#play") as page:
         give(page, KEYS["read"])
-        role = "This view needs a key of the role write. The key given is one of the role read."
+        role = "This view needs a key with the role write or admin. Your key has the role read."
         expect(page.get_by_text(role)).to_be_visible()
         give(page, f"  {KEYS['write']}\t")
         page.locator(".plate[data-impression]").wait_for()
         page.get_by_role("link", name="Watch").click()
         expect(page.get_by_role("button", name="New person")).to_be_visible()
         page.get_by_role("link", name="Operate").click()
-        role = "This view needs a key of the role admin. The key given is one of the role write."
+        role = "This view needs a key with the role admin. Your key has the role write."
         expect(page.get_by_text(role)).to_be_visible()
         assert page.locator("[data-figure]").count() == 0
         give(page, "not-a-key-of-this-service")  # does not take the one away that is good for something
-        expect(page.get_by_role("alert")).to_have_text("This is not a key of this service.")
+        expect(page.get_by_role("alert")).to_have_text("This key is not valid for this service.")
         page.get_by_role("link", name="Play", exact=True).click()
         page.locator(".plate[data-impression]").wait_for()
         page.get_by_role("link", name="Operate").click()
@@ -98,14 +98,14 @@ def test_a_key_opens_what_it_may_and_stays_in_its_tab(browser, locked):
 
         other = page.context.new_page()  # a tab of the same person
         other.goto(f"{locked.url}/#operate")
-        expect(other.get_by_text("This view needs a key of the role admin.")).to_be_visible()
+        expect(other.get_by_text("This view needs a key with the role admin.")).to_be_visible()
         other.close()
-        page.get_by_role("button", name="Leave (admin)").click()
-        expect(page.get_by_text("This view needs a key of the role admin.")).to_be_visible()
-        expect(page.get_by_role("button", name="Leave")).to_have_count(0)
+        page.get_by_role("button", name="Sign out (admin)").click()
+        expect(page.get_by_text("This view needs a key with the role admin.")).to_be_visible()
+        expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
         assert not any(key in place for key in KEYS.values() for place in kept(page))
         page.reload()
-        expect(page.get_by_text("This view needs a key of the role admin.")).to_be_visible()
+        expect(page.get_by_text("This view needs a key with the role admin.")).to_be_visible()
 
 
 def test_an_address_that_is_no_view_opens_the_first(browser, tmp_path):
@@ -130,7 +130,7 @@ def test_a_key_that_is_taken_away_is_asked_for_again(browser, tmp_path):
         with serving(tmp_path, keys=keys[1], port=port):
             pages["play"].keyboard.press("n")
             for page in pages.values():
-                expect(page.get_by_text("This view needs a key of the role")).to_be_visible()
+                expect(page.get_by_text("This view needs a key with the role")).to_be_visible()
                 assert page.locator("[data-figure], .plate").count() == 0
             give(pages["play"], keys[1][0][1])
             pages["play"].locator(".plate[data-impression]").wait_for()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from datetime import datetime
 from urllib.parse import quote
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow
 LEARNERS = (LearnerSetting("lsb", K=4), LearnerSetting("plain", "CascadeLinUCB", K=3, alpha=2.0))
 #: No user may be called by the second half: no slashes, nothing that is not one line.
 NAMES = ("a b  c", "100%", "who?", "#1", "a&b=c", "%2F", "+", *(name for name in HOSTILE if "/" not in name))
-NOT_KNOWN = "user 'nobody' is not known."
+NOT_KNOWN = "User 'nobody' is not known."
 
 
 @pytest.fixture
@@ -60,13 +61,17 @@ def expected_tiles(figures):
         return percent(np.average([one[what] for one in shown], weights=[one["impressions"] for one in shown]))
 
     return {
-        "Users learned from, ever": f"{total('users')}",
+        "Users with a learned taste (all time)": f"{total('users')}",
         "Lists shown": f"{total('impressions')}",
-        "Answered": f"{total('answered')}",
+        "Lists answered": f"{total('answered')}",
         "Click rate": percent(total("clicked") / total("answered")),
         "Exploration share": mean("exploration_share"),
         "Diversity of lists": mean("diversity"),
     }
+
+
+def number_of_lists(number):
+    return f"{number} {'list' if number == 1 else 'lists'}"
 
 
 def look_up(page, name):
@@ -90,7 +95,7 @@ def test_figures_are_those_of_the_service_and_follow_it(browser, service):
         for row, (name, one) in zip(rows.all(), figures["learners"].items(), strict=True):
             rate = one["click_rate"]
             assert row.locator("th, td").all_inner_texts() == [
-                name, f"{one['policy']}, K {one['K']}, α {one['alpha']:g}",
+                name, f"{one['policy']}, K = {one['K']}, α = {one['alpha']:g}",
                 str(one["users"]), str(one["impressions"]),
                 f"{percent(rate['rate'])} ({percent(rate['low'], 0)} to {percent(rate['high'], 0)})",
                 percent(one["exploration_share"]), percent(one["diversity"]),
@@ -102,14 +107,14 @@ def test_figures_are_those_of_the_service_and_follow_it(browser, service):
         assert started == pytest.approx(health["started_at"], abs=1.0)
         size = health["store"]["bytes"]
         assert told == {
-            "Store": service.settings.store,
+            "URL": service.settings.store,
             "Size": f"{float(f'{size / 1000:.3g}'):g} kB",
-            "A transaction now": f"{number(1000 * health['store']['seconds'])} ms",
-            "Transactions": f"{health['transactions']}, {number(1000 * health['transaction_seconds'])} ms each",
-            "Waiting": f"{health['waiting']} of at most 10,000",
-            "Errors of the store": "0",
-            "Tastes in memory": str(health["tastes_in_memory"]),
-            "Process": health["process"],
+            "Test transaction": f"{number(1000 * health['store']['seconds'])} ms",
+            "Transactions": f"{health['transactions']}, {number(1000 * health['transaction_seconds'])} ms on average",
+            "Requests waiting": f"{health['waiting']} (limit 10,000)",
+            "Requests failed because of the store": "0",
+            "Users' tastes in memory": str(health["tastes_in_memory"]),
+            "Process id": health["process"],
         }
         slowest = page.get_by_role("region", name="Slowest requests", exact=True).locator("tbody tr").all()
         assert [[*row.locator("td").all_inner_texts()[:3], row.locator("code").inner_text()] for row in slowest] == [
@@ -120,10 +125,10 @@ def test_figures_are_those_of_the_service_and_follow_it(browser, service):
         traffic(service, ("eve",))
         expect(page.locator("dd[data-figure='Lists shown']")).to_have_text("16", timeout=15_000)
         assert tiles(page) == expected_tiles(service.ask("GET", "/v1/stats").json)
-        assert page.locator("dd[data-figure='Users learned from, ever']").inner_text() == "5"
+        assert page.locator("dd[data-figure='Users with a learned taste (all time)']").inner_text() == "5"
         for hours in (168, 720, 24):
             with page.expect_request(f"**/v1/stats?hours={hours}"):
-                page.get_by_label("Over").select_option(str(hours))
+                page.get_by_label("Period").select_option(str(hours))
         # Whoever has left asks for nothing more.
         page.get_by_role("link", name="Play").click()
         page.locator(".plate[data-impression]").wait_for()
@@ -146,10 +151,10 @@ def test_of_two_periods_asked_for_the_last_is_shown(browser, tmp_path):
         traffic(service)
         shown = page.locator("dd[data-figure='Lists shown']")
         page.route("**/v1/stats?hours=24", lambda route: held.append(route))
-        page.get_by_label("Over").select_option("168")
+        page.get_by_label("Period").select_option("168")
         expect(shown).to_have_text("9")
-        page.get_by_label("Over").select_option("24")
-        page.get_by_label("Over").select_option("720")
+        page.get_by_label("Period").select_option("24")
+        page.get_by_label("Period").select_option("720")
         expect(shown).to_have_text("10")
         with page.expect_event("requestfinished", lambda request: request.url.endswith("stats?hours=24")):
             held[0].continue_()
@@ -166,7 +171,8 @@ def test_a_store_that_fails_is_shown_and_so_is_that_it_is_well_again(browser, po
         expect(page.locator("dd[data-figure='Lists shown']")).to_have_text("9")
         postgres.stop("immediate")
         try:
-            expect(state).to_contain_text(f"The store cannot be used: store {url} cannot be used: ")
+            expect(state).to_have_text(re.compile(r"^The store cannot be used: (?!store ).+\.$"))
+            expect(page.get_by_role("region", name="Store").locator("dd").first).to_have_text(url)
             expect(page.get_by_role("alert")).to_contain_text("cannot be used")
             look_up(page, "ana")
             expect(page.locator(".found").get_by_role("alert")).to_contain_text("cannot be used")
@@ -186,13 +192,13 @@ def test_a_store_whose_file_is_gone_and_a_service_that_is_gone(browser, tmp_path
             state = page.get_by_role("region", name="Store").locator(".state")
             expect(state).to_have_text("The store can be used.")
             os.rename(tmp_path / "thali.db", tmp_path / "elsewhere.db")
-            page.get_by_label("Over").select_option("168")
+            page.get_by_label("Period").select_option("168")
             expect(state).to_contain_text("cannot be used: No such file or directory.")
             os.rename(tmp_path / "elsewhere.db", tmp_path / "thali.db")
-            page.get_by_label("Over").select_option("24")
+            page.get_by_label("Period").select_option("24")
             expect(state).to_have_text("The store can be used.")
-        expect(page.get_by_role("alert")).to_have_text("the service cannot be reached.")
-        expect(state).to_have_text("Whether the store can be used is not known.")
+        expect(page.get_by_role("alert")).to_have_text("The service cannot be reached.")
+        expect(state).to_have_text("It is not known whether the store can be used.")
 
 
 def test_a_user_is_shown_as_the_service_knows_them(browser, service):
@@ -205,11 +211,13 @@ def test_a_user_is_shown_as_the_service_knows_them(browser, service):
         past = service.ask("GET", "/v1/users/ana/impressions").json["impressions"]
         assert (known["impressions"], len(past)) == (7, 7)
         expect(page.locator(".found p").first).to_have_text(
-            f"7 lists kept, 5 answered, {known['clicked']} of them with a click."
+            f"7 lists stored, 5 answered, {known['clicked']} with a click."
         )
         tables = page.locator(".found table").all()
         for table, (name, one) in zip(tables, known["learners"].items(), strict=True):
-            expect(table.locator("caption")).to_have_text(f"Taste learned by {name}, from {one['updates']} lists")
+            expect(table.locator("caption")).to_have_text(
+                f"Taste learned by {name} from {number_of_lists(one['updates'])}"
+            )
             rows = table.locator("tbody tr").evaluate_all(
                 "(all) => all.map(({ dataset }) => [dataset.topic, Number(dataset.estimate), Number(dataset.width)])"
             )
@@ -229,7 +237,7 @@ def test_a_user_is_shown_as_the_service_knows_them(browser, service):
         lists = page.locator(".past").all()
         for place, one in zip(lists, past, strict=True):
             clicked = one["clicked"]
-            said = "no answer" if clicked is None else f"clicked {clicked[0] + 1}" if clicked else "none of these"
+            said = "no answer yet" if clicked is None else f"clicked item {clicked[0] + 1}" if clicked else "no click"
             plus = "" if one["learner"] == "plain" else "+"  # that looks at items alone: nothing is added to anything
             shown_at = datetime.fromtimestamp(one["shown_at"]).strftime("%d/%m/%Y, %H:%M:%S")
             expect(place.locator("summary")).to_have_text(f"{shown_at}, {one['learner']}: {said}")
@@ -290,7 +298,9 @@ def test_names_of_users_items_and_topics_are_text(browser, tmp_path):
         page.get_by_role("button", name="Forget this user").click()
         expect(page.get_by_role("dialog")).to_contain_text(f"Forget {name}?")
         page.get_by_role("dialog").get_by_role("button", name="Forget").click()
-        expect(page.locator(".found")).to_contain_text(f"Forgotten: {name}, with 2 lists")
+        expect(page.locator(".found")).to_contain_text(
+            f"Forgot {name}. Removed 2 lists, and what was learned from 1 list."
+        )
         assert service.ask("GET", last).status == 404
         assert service.ask("GET", f"/v1/users/{quote(NAMES[0])}").status == 200
 
@@ -304,8 +314,8 @@ def test_forgetting_asks_first(browser, service):
         page.get_by_role("button", name="Forget this user").click()
         dialog = page.get_by_role("dialog", name="Forget this user?")
         expect(dialog).to_contain_text("Forget ana?")
-        expect(dialog.get_by_role("button", name="Keep")).to_be_focused()
-        dialog.get_by_role("button", name="Keep").click()
+        expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+        dialog.get_by_role("button", name="Cancel").click()
         expect(dialog).to_have_count(0)
         page.get_by_role("button", name="Forget this user").click()
         expect(dialog).to_be_visible()
@@ -315,16 +325,16 @@ def test_forgetting_asks_first(browser, service):
         assert deleted == []
         known = service.ask("GET", "/v1/users/ana")
         assert (known.status, known.json["impressions"]) == (200, 3)
-        expect(page.locator("dd[data-figure='Users learned from, ever']")).to_have_text("3")
+        expect(page.locator("dd[data-figure='Users with a learned taste (all time)']")).to_have_text("3")
         page.get_by_role("button", name="Forget this user").click()
         dialog.get_by_role("button", name="Forget").click()
-        told = "Forgotten: ana, with 3 lists and what was learned from 2."
+        told = "Forgot ana. Removed 3 lists, and what was learned from 2 lists."
         expect(page.locator(".found")).to_have_text(told)
         expect(page.locator("#said")).to_have_text(told)
         assert len(deleted) == 1
         assert service.ask("GET", "/v1/users/ana").status == 404
         assert service.ask("GET", "/v1/users/ben").json["impressions"] == 3
-        expect(page.locator("dd[data-figure='Users learned from, ever']")).to_have_text("2")
+        expect(page.locator("dd[data-figure='Users with a learned taste (all time)']")).to_have_text("2")
 
 
 def grouped(hours, learner, size, now):
@@ -377,7 +387,7 @@ def test_charts_have_a_point_for_each_hour_or_so(browser, tmp_path):
 
         for hours, size in ((24, 1), (168, 6), (720, 24)):
             with page.expect_response(f"**/v1/stats?hours={hours}"):
-                page.get_by_label("Over").select_option(str(hours)) if hours > 24 else page.reload()
+                page.get_by_label("Period").select_option(str(hours)) if hours > 24 else page.reload()
             figures = service.ask("GET", f"/v1/stats?hours={hours}").json
             expect(page.locator("dd[data-figure='Lists shown']")).to_have_text(expected_tiles(figures)["Lists shown"])
             wanted = [grouped(figures["hours"], learner.name, size, time.time()) for learner in LEARNERS]
@@ -389,7 +399,7 @@ def test_charts_have_a_point_for_each_hour_or_so(browser, tmp_path):
                 xs, at = place[:, 0], truth[:, 0]
                 np.testing.assert_allclose((xs - xs[0]) / np.ptp(xs), (at - at[0]) / np.ptp(at), atol=0.01)
                 label = page.locator("figure", has_text=title).locator("svg").get_attribute("aria-label")
-                assert label.startswith(f"{title}; latest: lsb ")
+                assert label.startswith(f"{title}. Latest: lsb ")
             assert (0 in dict(wanted[0]["Lists shown"]).values()) == (size == 1)
 
 
@@ -418,6 +428,6 @@ def test_it_is_accessible_fits_a_phone_and_works_by_keyboard(browser, service):
         page.keyboard.press("Shift+Tab")
         expect(page.get_by_role("dialog").get_by_role("button", name="Forget")).to_be_focused()
         page.keyboard.press("Enter")
-        expect(page.locator(".found")).to_contain_text("Forgotten: ana")
+        expect(page.locator(".found")).to_contain_text("Forgot ana")
         expect(page.get_by_label("Name", exact=True)).to_be_focused()
         assert service.ask("GET", "/v1/users/ana").status == 404

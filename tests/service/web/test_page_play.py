@@ -42,7 +42,8 @@ def test_ten_rounds_move_the_taste_towards_the_topics_clicked(browser, service):
             assert all(now[topic].width <= before[topic].width + 1e-12 for topic in now)
             lit = {topic for topic, row in player.rows().items() if row["lit"]}
             assert lit == (set() if chosen is None else set(truth.items[chosen].topics))
-            assert player.score.startswith(f"Round {played + 2}: so far {sum(map(bool, told))} of {played + 1} lists")
+            liked_so_far = f"you liked something in {sum(map(bool, told))} of {played + 1} lists so far"
+            assert player.score.startswith(f"Round {played + 2}: {liked_so_far}")
             before = now
         assert player.answers() == told
         assert all(before[topic].width < 2 * NOTHING_KNOWN / 3 for topic in examined)
@@ -61,8 +62,8 @@ def test_ten_rounds_move_the_taste_towards_the_topics_clicked(browser, service):
             ends = sorted((row["zero"], row["zero"] + scale * before[topic].estimate))
             assert [row["left"], row["right"]] == pytest.approx(ends, abs=1.5)
         clicked = ", ".join(str(one[0] + 1) if one else "none" for one in told)
-        expect(player.page.get_by_role("img", name="Positions clicked")).to_have_accessible_name(
-            f"Positions clicked, round by round: {clicked}"
+        expect(player.page.get_by_role("img", name="Clicked positions")).to_have_accessible_name(
+            f"Clicked positions, round by round: {clicked}"
         )
 
 
@@ -71,7 +72,7 @@ def test_none_of_these_is_told_and_every_position_learned_from(browser, service)
         shown = player.truth.items
         player.answer(None)
         assert player.answers() == [()]
-        assert player.score == "Round 2: so far 0 of 1 lists had something for you (0\N{THIN SPACE}%)."
+        assert player.score == "Round 2: you liked something in 0 of 1 lists so far (0\N{THIN SPACE}%)."
         topics = list(map(str, service.catalog.topics))
         gains = np.array([[one.gains.get(topic, 0.0) for topic in topics] for one in shown])
         learned = asdict(player.client.export(player.user))["learners"][POLICIES[0]]
@@ -161,9 +162,9 @@ def test_start_again_is_someone_new_and_the_old_one_is_forgotten(browser, servic
 
 def test_length_exploration_and_policy_are_those_chosen(browser, service):
     with playing(browser, service) as player:
-        player.choose("Items in a list, K", "3")
+        player.choose("Items per list, K", "3")
         assert len(player.names) == len(player.truth.items) == 3
-        player.choose("Items in a list, K", "11")
+        player.choose("Items per list, K", "11")
         assert player.names == [one.item for one in player.truth.items]
         assert len(player.names) == 11
         player.answer(4)
@@ -190,7 +191,7 @@ def test_length_exploration_and_policy_are_those_chosen(browser, service):
         assert player.taste() == player.learned("LSBGreedy") != own
         player.choose("Policy", "CascadeLSB")
         assert (player.truth.learner, player.taste()) == ("CascadeLSB", own)
-        assert player.score.startswith("Round 2: so far 1 of 1 ")
+        assert player.score.startswith("Round 2: you liked something in 1 of 1 ")
         player.undo()  # of this policy's, not the one answered last
         assert player.answers() == [(0,), ()]
 
@@ -199,8 +200,8 @@ def test_a_choice_made_while_a_list_is_on_its_way_is_not_lost(browser, service):
     with playing(browser, service) as player:
         before = player.impression
         with player.held("/v1/recommend"):
-            player.control("Items in a list, K").select_option("3")
-            player.control("Items in a list, K").select_option("2")
+            player.control("Items per list, K").select_option("3")
+            player.control("Items per list, K").select_option("2")
             player.control("Policy").select_option("CombLinUCB")
         player.page.wait_for_function(
             "() => document.querySelectorAll('.plate .item').length === 2 && !document.querySelector('[aria-busy]')"
@@ -212,15 +213,15 @@ def test_a_choice_made_while_a_list_is_on_its_way_is_not_lost(browser, service):
 def test_after_a_reload_all_is_as_it_was(browser, service):
     with playing(browser, service) as player:
         player.choose("Policy", "LSBGreedy")
-        player.choose("Items in a list, K", "4")
+        player.choose("Items per list, K", "4")
         player.choose("Exploration, α", "2")
         for position in (1, None, 3):
             player.answer(position)
-        controls = ("Policy", "Items in a list, K", "Exploration, α")
+        controls = ("Policy", "Items per list, K", "Exploration, α")
 
         def seen():
             chosen = [player.control(name).input_value() for name in controls]
-            path = player.page.get_by_role("img", name="Positions clicked").get_attribute("aria-label")
+            path = player.page.get_by_role("img", name="Clicked positions").get_attribute("aria-label")
             return player.user, player.impression, player.names, player.score, player.taste(), chosen, path
 
         before, shown = seen(), player.client.user(player.user).impressions
@@ -253,7 +254,7 @@ def test_whoever_was_forgotten_meanwhile_goes_on(browser, service, act):
         assert (player.score, player.taste()) == ("Round 1.", unknown(service))
         expect(player.button("Undo")).to_be_disabled()
         if act in ("answer", "undo"):  # it was not taken, and why
-            expect(player.alert).to_contain_text("is not known")
+            expect(player.alert).to_have_text("The service no longer has this list. Here is a new one.")
         player.answer(0)
         assert player.answers() == [(0,)]
 
@@ -318,12 +319,12 @@ def test_keys_mean_nothing_where_they_mean_something_else(browser, service):
 
 def test_zero_is_the_tenth(browser, service):
     with playing(browser, service) as player:
-        player.control("Items in a list, K").focus()
+        player.control("Items per list, K").focus()
         for _ in range(4):  # from 6, not waiting for the lists between
             player.page.keyboard.press("ArrowDown")
         expect(player.items).to_have_count(10)
         player.wait()
-        expect(player.control("Items in a list, K")).to_be_focused()
+        expect(player.control("Items per list, K")).to_be_focused()
         player.items.first.focus()
         player.press("0")
         assert player.answers() == [(9,)]

@@ -73,22 +73,22 @@ def test_a_service_that_stops_and_comes_back(browser, service, tmp_path):
             before, taste = (player.impression, player.names), player.taste()
         for act in (player.items.nth(1), player.button("Undo"), player.button("None of these"), player.items.nth(1)):
             act.click()
-            expect(player.alert).to_have_text("the service cannot be reached.")
+            expect(player.alert).to_have_text("The service cannot be reached.")
             assert ((player.impression, player.names), player.taste()) == (before, taste)
         with serving(tmp_path, **settings):
             player.answer(1)
             assert player.answers() == [(0,), (1,)]
-            assert player.score.startswith("Round 3: so far 2 of 2 ")
+            assert player.score.startswith("Round 3: you liked something in 2 of 2 ")
             assert player.taste() == player.learned()
             old = player.impression
         (tmp_path / "new").mkdir()
         with serving(tmp_path / "new", **settings):  # where nobody is known
             player.items.nth(0).click()
             player.wait(old)
-            expect(player.alert).to_contain_text("is not known")
+            expect(player.alert).to_have_text("The service no longer has this list. Here is a new one.")
             player.answer(2)
             assert player.answers() == [(2,)]
-            assert player.score.startswith("Round 2: so far 1 of 1 ")
+            assert player.score.startswith("Round 2: you liked something in 1 of 1 ")
 
 
 def test_a_service_that_does_not_answer_is_given_up(browser, service):
@@ -97,7 +97,7 @@ def test_a_service_that_does_not_answer_is_given_up(browser, service):
         with player.held("/v1/feedback"):
             player.items.nth(2).click()
             expect(player.plate).to_have_attribute("aria-busy", "true")
-            expect(player.alert).to_have_text("the service does not answer.", timeout=60_000)  # after half a minute
+            expect(player.alert).to_have_text("The service does not respond.", timeout=60_000)  # after half a minute
             assert player.impression == before
         player.answer(2)
         assert player.answers() == [(2,)]
@@ -136,7 +136,7 @@ def test_what_comes_after_an_answer_may_fail_and_it_still_counts_once(browser, s
 
         def fails(act):
             act.click()
-            expect(player.alert).to_have_text("the service cannot be reached.")
+            expect(player.alert).to_have_text("The service cannot be reached.")
 
         before = player.impression
         player.page.route("**/v1/recommend", lambda route: route.abort())
@@ -145,7 +145,7 @@ def test_what_comes_after_an_answer_may_fail_and_it_still_counts_once(browser, s
         assert player.impression == before
         player.page.unroute("**/v1/recommend")
         player.answer(2)
-        assert (player.answers(), player.score[:22]) == ([(2,)], "Round 2: so far 1 of 1")
+        assert (player.answers(), player.score[:41]) == ([(2,)], "Round 2: you liked something in 1 of 1 li")
 
         before = player.impression
         player.page.route("**/v1/recommend", lambda route: route.abort())
@@ -153,15 +153,15 @@ def test_what_comes_after_an_answer_may_fail_and_it_still_counts_once(browser, s
         player.page.unroute("**/v1/recommend")
         player.items.nth(1).click()  # another than is recorded already
         player.wait(before)
-        expect(player.alert).to_contain_text("clicked must be what was recorded")
-        assert (player.answers(), player.score[:22]) == ([(2,), (3,)], "Round 3: so far 2 of 2")
+        expect(player.alert).to_contain_text("This list was already answered differently")
+        assert (player.answers(), player.score[:41]) == ([(2,), (3,)], "Round 3: you liked something in 2 of 2 li")
 
         player.page.route("**/v1/impressions/*", lambda route: route.abort())
         fails(player.button("Undo"))
         player.page.unroute("**/v1/impressions/*")
         player.undo()
         assert player.impression == before
-        assert (player.answers(), player.score[:22]) == ([(2,)], "Round 2: so far 1 of 1")
+        assert (player.answers(), player.score[:41]) == ([(2,)], "Round 2: you liked something in 1 of 1 li")
 
 
 # Whatever names there are, whoever looks
@@ -216,7 +216,7 @@ def test_hostile_names_are_only_text(browser, tmp_path, context):
                 assert gain["x"] >= topic["x"] or gain["y"] > topic["y"]
             assert page.evaluate(SIDEWAYS) == page.viewport_size["width"]
             player.answer(0)
-            expect(page.get_by_role("status")).to_contain_text("A new list.")
+            expect(page.get_by_role("status")).to_contain_text("Here is a new list.")
         assert len(player.answers()) == 2
         assert page.locator(".made, [onerror], [onload], main img, main a, script:not([src])").count() == 0
         assert page.evaluate("() => window.ran === undefined")

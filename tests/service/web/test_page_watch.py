@@ -34,7 +34,7 @@ def service(tmp_path_factory):
 
 def draw(page, taste):
     """Draw a taste with the sliders; what is not named is 0."""
-    page.locator("details", has_text="Draw a taste").evaluate("(one) => { one.open = true; }")
+    page.locator("details", has_text="Choose the person's taste").evaluate("(one) => { one.open = true; }")
     values = page.locator(".sliders input").evaluate_all("(all) => all.map((one) => one.value)")
     for topic, value in zip(page.locator(".sliders label").all_text_contents(), values, strict=True):
         if int(value) != taste.get(topic, 0):
@@ -91,7 +91,7 @@ def test_three_people_every_figure_on_the_way_is_that_of_the_library(browser, tm
         np.testing.assert_allclose(one[:, 0], one[0, 0] + width * steps / 4000, atol=0.11)
         np.testing.assert_allclose(one[:, 1], low - (low - top) * np.array(regret) / largest, atol=0.11)
     told = ", ".join(f"{name} {number(truth.regret(name, 4000), 1)}" for name in USUAL)
-    assert label == f"Regret after 4,000 steps: {told}"
+    assert label == f"Regret (clicks missed) after 4,000 steps: {told}"
 
 
 def test_a_taste_that_changes_twice_once_while_a_part_is_under_way(browser, service):
@@ -161,10 +161,10 @@ def test_a_taste_drawn_by_hand(browser, service):
         at.speed("0")
         at.reach(1)
         draw(page, {})
-        at.press("A new person with this taste")
-        expect(page.get_by_role("alert")).to_have_text("Draw a taste first: at least one topic must be above 0.")
+        at.press("New person with this taste")
+        expect(page.get_by_role("alert")).to_have_text("Choose a taste first: move at least one slider above 0.")
         at.press("Change to this taste now")
-        expect(page.get_by_role("alert")).to_have_text("Draw a taste first: at least one topic must be above 0.")
+        expect(page.get_by_role("alert")).to_have_text("Choose a taste first: move at least one slider above 0.")
         assert all(one["changes"] == [] and one["seed"] == at.asked[0]["seed"] for one in at.asked)
         part = at.asked[-1]["steps"]
         assert part < 2000
@@ -172,7 +172,7 @@ def test_a_taste_drawn_by_hand(browser, service):
         at.reach(part + 1)
 
         draw(page, {"sweet": 30, "soup": 10})
-        at.begin("A new person with this taste")
+        at.begin("New person with this taste")
         expect(page.get_by_role("alert")).to_have_count(0)  # an empty one is not shown
         told = dict.fromkeys(service.catalog.topics, "0.00")
         assert true_taste(page) == {**told, "sweet": "0.75", "soup": "0.25"}
@@ -193,7 +193,7 @@ def test_a_taste_drawn_by_hand(browser, service):
     assert regret[2] - regret[1] > regret[1] - regret[0]  # what was learned is wrong now
 
 
-def test_pause_speed_and_luck(browser, service):
+def test_pause_speed_and_random_numbers(browser, service):
     with watching(browser, service) as at:
         page = at.page
         rate = """() => new Promise((done) => {
@@ -210,7 +210,7 @@ def test_pause_speed_and_luck(browser, service):
         for name, steps in (("2", 30), ("4", 300)):
             at.speed(name)
             expect(page.get_by_role("slider", name="Speed")).to_have_attribute(
-                "aria-valuetext", f"up to {steps} steps a second"
+                "aria-valuetext", f"up to {steps} steps per second"
             )
             measured[steps] = page.evaluate(rate)
             assert steps / 3 < measured[steps] < 2 * steps
@@ -218,15 +218,15 @@ def test_pause_speed_and_luck(browser, service):
         frames(page, 2)
         step = at.step
         assert page.evaluate(rate) == 0
-        at.press("Go on")
+        at.press("Resume")
         at.reach(step + 100)
         assert 100 < page.evaluate(rate) < 600
 
-        at.begin("Same person, new luck")
-        at.begin("Same person, new luck")
+        at.begin("Same person, new run")
+        at.begin("Same person, new run")
         at.speed()
         at.end()
-        at.begin("Again")
+        at.begin("Run again")
         at.begin("New person")
         first, *same, other = [(one[0]["seed"], one[0]["theta"]) for one in at.films()]
         assert len(same) == 3
@@ -239,7 +239,7 @@ def test_K_and_the_policies_are_those_that_were_chosen(browser, service):
     with watching(browser, service) as at:
         page = at.page
         at.reach(1)
-        page.get_by_text("Policies and K").click()
+        page.get_by_text("Choose policies and list length").click()
         box = {
             name: page.get_by_role("checkbox", name=name, exact=True)
             for name in service.ask("GET", "/v1/about").json["policies"]
@@ -248,7 +248,7 @@ def test_K_and_the_policies_are_those_that_were_chosen(browser, service):
         for name in USUAL[1:]:
             box[name].uncheck()
         expect(box["CascadeLSB"]).to_be_disabled()  # one must be there
-        page.get_by_label("Items in a list, K").select_option("3")
+        page.get_by_label("Items per list, K").select_option("3")
         at.speed()
         at.reach(300)
         assert page.locator("[data-list]").evaluate_all(
@@ -275,7 +275,7 @@ def test_who_leaves_and_comes_back_finds_another_person_and_the_one_before_asks_
         at.reach(1)
         at.hold()
         at.press("New person")  # waits for the answer under way, and so does the next one
-        at.press("Same person, new luck")
+        at.press("Same person, new run")
         frames(page, 5)
         old = len(at.asked)
         page.get_by_role("link", name="Play", exact=True).click()
@@ -311,11 +311,11 @@ def test_a_failure_is_said_and_can_be_tried_again(browser, service):
         at.reach(1)
         at.hold()
         at.held.pop().abort()
-        expect(page.get_by_role("alert")).to_have_text("the service cannot be reached.")
+        expect(page.get_by_role("alert")).to_have_text("The service cannot be reached.")
         at.release()
         frames(page, 30)
         many = len(at.asked)
-        at.press("Go on")
+        at.press("Resume")
         at.end()
         expect(page.get_by_role("alert")).to_have_count(0)
         assert at.asked[many]["since"] == at.asked[many - 1]["since"]
@@ -327,14 +327,14 @@ def test_a_catalog_too_large_to_be_simulated(browser, tmp_path):
     weights = scipy.sparse.csr_array((np.full(L, 0.3), (np.arange(L), np.arange(L) % d)), shape=(L, d))
     catalog = thali.Catalog(weights, items=[f"i{e}" for e in range(L)], topics=[f"t{j}" for j in range(d)])
     with serving(tmp_path, catalog=catalog) as service, watching(browser, service, complaints=False) as at:
-        sentence = "steps cannot be simulated on a catalog of more than 20000 items."
+        sentence = "Steps can be simulated only with a catalog of at most 20000 items, got one of 20001."
         expect(at.page.get_by_role("alert")).to_have_text(sentence)
         expect(at.page.locator("output.step")).to_have_text("Not started")
         expect(at.page.get_by_role("button", name="Change the taste now")).to_be_disabled()
         frames(at.page, 60)
         assert len(at.asked) == 1
-        at.press("Go on")
-        expect(at.page.get_by_role("button", name="Go on")).to_be_visible()
+        at.press("Resume")
+        expect(at.page.get_by_role("button", name="Resume")).to_be_visible()
         expect(at.page.get_by_role("alert")).to_have_text(sentence)
         frames(at.page, 60)
         assert len(at.asked) == 2
@@ -355,9 +355,9 @@ def test_long_lists_of_hostile_names_are_text(browser, tmp_path):
         "limits": Limits(simulated_steps=1200),
     }
     with serving(tmp_path, **settings) as service, watching(browser, service, viewport=PHONE) as at:
-        at.speed()
         at.reach(100)
-        at.press("Change the taste now")
+        at.press("Change the taste now")  # at the usual speed, so that the run does not end before the click
+        at.speed()
         at.end()
         assert at.page.locator("main img, main script, main b").count() == 0
         assert at.page.locator(".sliders label span").all_text_contents() == topics
@@ -389,34 +389,34 @@ def test_all_of_it_by_keyboard(browser, service):
         page.locator("nav").get_by_role("link", name="Watch").focus()
         tab_to(page, "Pause")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("button", name="Go on")).to_be_focused()
+        expect(page.get_by_role("button", name="Resume")).to_be_focused()
         page.keyboard.press("Space")
         expect(page.get_by_role("button", name="Pause")).to_be_focused()
         tab_to(page, "Speed", "slider")
         page.keyboard.press("End")
         slider = page.get_by_role("slider", name="Speed")
-        expect(slider).to_have_attribute("aria-valuetext", "up to 3,000 steps a second")
+        expect(slider).to_have_attribute("aria-valuetext", "up to 3,000 steps per second")
         page.keyboard.press("Home")
         for _ in range(2):
             page.keyboard.press("ArrowRight")
-        expect(slider).to_have_attribute("aria-valuetext", "up to 30 steps a second")
+        expect(slider).to_have_attribute("aria-valuetext", "up to 30 steps per second")
         tab_to(page, "Change the taste now")
         page.keyboard.press("Enter")
         expect(page.locator("#said")).to_have_text("The taste has changed.")
         until(page, "() => document.querySelectorAll('.mark').length === 1")
         for _ in range(40):  # a summary is no button by role
             page.keyboard.press("Tab")
-            if page.evaluate("() => document.activeElement.textContent") == "Draw a taste":
+            if page.evaluate("() => document.activeElement.textContent") == "Choose the person's taste":
                 break
         page.keyboard.press("Enter")
         for topic in service.catalog.topics:
             tab_to(page, topic, "slider")
             page.keyboard.press("End" if topic in ("curry", "rice") else "Home")
-        tab_to(page, "A new person with this taste")
+        tab_to(page, "New person with this taste")
         page.keyboard.press("Enter")
         until(page, "() => document.querySelectorAll('.mark').length === 0")
         at.reach(1)
         assert at.films()[0][-1]["changes"] != []
         assert at.films()[-1][0]["theta"] == shares(service.catalog, {"curry": 1, "rice": 1})
-        expect(page.get_by_role("button", name="A new person with this taste")).to_be_focused()
+        expect(page.get_by_role("button", name="New person with this taste")).to_be_focused()
         tab_to(page, "Change to this taste now")

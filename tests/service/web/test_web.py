@@ -70,7 +70,7 @@ def test_the_page_speaks_to_the_api_only():
         text = file.read_text(encoding="utf-8")
         assert ("fetch(" in text) == (file.name == "api.js")
         assert not re.search(r"XMLHttpRequest|WebSocket|EventSource|sendBeacon|import\(", text)
-    asked = re.findall(r'ask\("[A-Z]+", ["`]([^"`?]+)', (STATIC / "api.js").read_text(encoding="utf-8"))
+    asked = re.findall(r'request\("[A-Z]+", ["`]([^"`?]+)', (STATIC / "api.js").read_text(encoding="utf-8"))
     assert len(asked) == 11
     assert all(path.startswith("v1/") for path in asked)
 

@@ -1,1 +1,1 @@
-"""HTTP around a :class:`thali.Recommender`: routes, keys, limits, logs. Nothing is learned here."""
+"""The HTTP API of a :class:`thali.Recommender`: routes, keys, limits and logs. All learning is in the recommender."""

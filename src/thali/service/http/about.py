@@ -11,7 +11,7 @@ from thali_client.types import About, LearnerAbout
 
 
 def describe(settings: Settings, recommender: Recommender, role: str | None) -> About:
-    """Describe the service to a caller with this role, from memory."""
+    """Describe the service to a caller with this role. Does not use the store."""
     if role is None:
         return About(keys=True, role=None)
     catalog = recommender.catalog

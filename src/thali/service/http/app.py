@@ -1,4 +1,4 @@
-"""The application: puts routes and middlewares together, starts and stops the service, and does its chores."""
+"""The application: combines routes and middleware, starts and stops the service, and runs its background tasks."""
 
 from __future__ import annotations
 
@@ -37,32 +37,33 @@ from thali.service.stores.sqlite import SqliteStore
 from thali.service.web import page, reference
 
 DEFAULT_K = 10
-# How often impressions time out and old ones are removed, and how many in one transaction.
-TIDY_S, TIDY_MANY = 5.0, 50
+# Seconds between two rounds of time-outs and removals, and the number of impressions that time out per transaction.
+TIDY_S, TIDY_LIMIT = 5.0, 50
 DESCRIPTION = (
-    "Diverse lists that learn from clicks. Ask for a list with /v1/recommend, show it, and send what was clicked to "
-    "/v1/feedback. Positions count from 0. Errors are {error, field, request_id}. Every reply has an X-Request-ID."
+    "Recommends diverse lists and learns from clicks. Request a list with POST /v1/recommend, show it, and report what "
+    "was clicked with POST /v1/feedback. Positions in a list are counted from 0. An error response is a JSON object "
+    "with the fields error (a sentence), field (the invalid field, if any) and request_id. Every response has the "
+    "header X-Request-ID."
 )
 
 
 def make_recommender(settings: Settings) -> Recommender:
-    """A recommender with the catalog, the learners and the store that the settings name, ready for requests."""
+    """Create a recommender with the catalog, learners and store that the settings name, ready for requests."""
     catalog = load_catalog(settings.catalog)
     policies: dict[str, LinearPolicy] = {}
     for learner in settings.learners:
         few = min(2, len(catalog))
         if learner.policy not in POLICIES or not servable(POLICIES[learner.policy](catalog, few)):
             allowed = ", ".join(name for name, kind in POLICIES.items() if servable(kind(catalog, few)))
-            raise ValueError(f"policy of learner {learner.name!r} must be among {allowed}, got {learner.policy!r}")
+            raise ValueError(f"policy of learner {learner.name!r} must be one of {allowed}, got {learner.policy!r}")
         if learner.name in policies:
             raise ValueError(f"learners must have different names, got {learner.name!r} twice")
         K = min(DEFAULT_K, len(catalog)) if learner.K is None else learner.K
-        most = min(settings.limits.K, len(catalog))
-        if most < K:
-            rule = f"at most {settings.limits.K} and the {len(catalog)} items there are"
+        if min(settings.limits.K, len(catalog)) < K:
+            rule = f"at most {settings.limits.K} and at most the number of items in the catalog ({len(catalog)})"
             raise ValueError(f"K of learner {learner.name!r} must be {rule}, got {K}")
-        given = {"sigma": learner.sigma, "alpha": learner.alpha}
-        policy: Any = POLICIES[learner.policy](catalog, K, **{k: v for k, v in given.items() if v is not None})
+        options = {"sigma": learner.sigma, "alpha": learner.alpha}
+        policy: Any = POLICIES[learner.policy](catalog, K, **{k: v for k, v in options.items() if v is not None})
         policies[learner.name] = policy
     recommender = Recommender(
         policies,
@@ -80,7 +81,7 @@ def make_recommender(settings: Settings) -> Recommender:
 
 
 def create_app(settings: Settings, make: Callable[[Settings], Recommender] = make_recommender) -> Stack:
-    """The ASGI application of a service; make is called when it starts."""
+    """Create the ASGI application of a service. make: creates its recommender when the service starts."""
     metrics, slowest, log = Metrics(), Slowest(), Log()
     report_error = error_reporter(metrics, log)
     process = secrets.token_hex(6)
@@ -90,7 +91,7 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         recommender = make(settings)
         gc.collect()
-        gc.freeze()  # all of this stays; without freezing, each full collection goes through it again, for 90 ms
+        gc.freeze()  # these objects live as long as the process; otherwise each full collection visits them for 90 ms
 
         def on_transaction(operations: int, seconds: float) -> None:
             metrics.transactions.observe(seconds)
@@ -112,16 +113,16 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         )
         app.state.service = service
         fast_routes.update(routes.fast_routes(service))
-        chores = [asyncio.create_task(_tidy(service.batcher, log))]
+        tasks = [asyncio.create_task(_tidy(service.batcher, log))]
         if isinstance(recommender.store, SqliteStore):
-            chores.append(asyncio.create_task(_maintain(recommender.store, log)))
+            tasks.append(asyncio.create_task(_maintain(recommender.store, log)))
         log("started", store=recommender.store.url, items=len(recommender.catalog), learners=list(recommender.learners))
         try:
             yield
         finally:
-            for chore in chores:
-                chore.cancel()
-            await asyncio.gather(*chores, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await service.batcher.close()
             service.simulations.close()
             recommender.close()
@@ -134,10 +135,10 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # a redirect would lead callers to whatever Host they named
+        redirect_slashes=False,  # a redirect would send callers to the host in their Host header, which may be forged
         default_response_class=Response,
     )
-    # The routes themselves, not their routers: one step less for every request.
+    # Add the routes themselves instead of their routers, which saves one step per request.
     app.router.routes.extend([*routes.ROUTES, *page.router.routes, *reference.router.routes])
     add_error_handlers(app, report_error)
     return Stack(
@@ -153,12 +154,12 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
 
 
 def create_app_from_environment() -> Stack:
-    """The application in each process of a service that has several."""
+    """Create the application in a worker process of a service that has several."""
     return create_app(Settings.from_environment())
 
 
 def warm(recommender: Recommender) -> None:
-    """Build the index and compile everything, so that the first request does not wait for it."""
+    """Build the search index and compile all kernels, so that the first request does not have to wait for it."""
     for learner in recommender.learners.values():
         policy = learner.policy
         if len(recommender.catalog) >= policy.K:
@@ -169,30 +170,30 @@ def warm(recommender: Recommender) -> None:
 
 
 async def _tidy(batcher: Batcher, log: Log) -> None:
-    """Time impressions out and remove old ones, forever."""
+    """Time out overdue impressions and remove expired ones, repeatedly, until cancelled."""
     while True:
         await asyncio.sleep(TIDY_S)
         try:
             while True:
-                timed_out, pruned = await batcher.one(TimeOut(TIDY_MANY)), await batcher.one(Prune(10 * TIDY_MANY))
+                timed_out, pruned = await batcher.one(TimeOut(TIDY_LIMIT)), await batcher.one(Prune(10 * TIDY_LIMIT))
                 if timed_out or pruned:
                     log("tidied", timed_out=timed_out, pruned=pruned)
-                if timed_out < TIDY_MANY and pruned < 10 * TIDY_MANY:
+                if timed_out < TIDY_LIMIT and pruned < 10 * TIDY_LIMIT:
                     break
         except (StoreError, Busy) as error:
             log("store-error", error=str(error))
 
 
 async def _maintain(store: SqliteStore, log: Log) -> None:
-    """Write SQLite's log back into its file, so that commits do not have to."""
-    other = store.again()
-    store.maintained_elsewhere()
+    """Copy SQLite's write-ahead log back into its file regularly, so that commits do not have to."""
+    connection = store.new_connection()
+    store.disable_checkpoints()
     try:
         while True:
             await asyncio.sleep(0.5)
             try:
-                await asyncio.to_thread(other.maintain)
+                await asyncio.to_thread(connection.maintain)
             except StoreError as error:
                 log("store-error", error=str(error))
     finally:
-        other.close()
+        connection.close()

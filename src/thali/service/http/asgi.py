@@ -1,4 +1,4 @@
-"""The types of ASGI, and a JSON response without a framework."""
+"""Types of the ASGI interface, and a function that sends a JSON response without a framework."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 async def send_json(send: Send, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-    """Send a whole response; body is JSON already."""
+    """Send a complete response. body: the encoded JSON."""
     fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     if headers:
         fields += [(name.lower().encode(), value.encode()) for name, value in headers.items()]

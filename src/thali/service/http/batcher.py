@@ -1,4 +1,4 @@
-"""Group commit: requests that come while the disk is busy become durable together."""
+"""Group commit: requests that arrive while the disk is busy are committed together in one transaction."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from thali.service.recommender.operations import ForgetUser, Operation, Prune, T
 from thali.service.recommender.transaction import perform
 from thali.service.stores.sql import SqlStore
 
-# The most operations in one transaction: some 20 ms of work.
-MOST = 64
-# They lock impressions of many users. Together with other operations, two processes could wait for each other.
+# The largest number of operations in one transaction, which is about 20 ms of work.
+MAX_OPERATIONS = 64
+# Operations that lock impressions of many users. If they shared a transaction with others, processes could deadlock.
 ALONE = (ForgetUser, Prune, TimeOut)
-# A commit that took less than this is not worth another thread.
+# A commit that takes less time than this runs in the event loop, because switching to another thread takes longer.
 QUICK_S = 0.001
-# If a transaction fails after more than this, the waiting requests fail with it instead of waiting as long again.
+# If a transaction fails after more than this, the waiting requests fail with it instead of waiting just as long.
 SLOW_S = 1.0
 
 
-class Busy(RuntimeError):  # noqa: N818 (the name of what happened)
-    """Too many requests wait for the store."""
+class Busy(RuntimeError):  # noqa: N818 (named after what happened)
+    """The service cannot accept a request at the moment, because it is busy with others."""
 
 
 class Batcher:
-    """Collects operations and performs all that are waiting in one transaction.
+    """Collects operations, and performs those that are waiting in one transaction.
 
     With SQLite, everything is computed in the thread of the event loop, because switching threads takes longer than the
-    work; only a slow commit goes to another thread. With PostgreSQL, the whole transaction goes to the other thread,
-    because it waits for the network several times.
+    work itself. Only a slow commit runs in another thread. With PostgreSQL, the whole transaction runs in the other
+    thread, because it waits for the network several times.
     """
 
-    def __init__(self, recommender: Recommender, waiting: int, done: Callable[[int, float], None]) -> None:
-        """done: called after each transaction with its number of operations and seconds."""
+    def __init__(self, recommender: Recommender, max_waiting: int, done: Callable[[int, float], None]) -> None:
+        """max_waiting: how many requests may wait; done: called after a transaction with its operations and seconds."""
         self.recommender = recommender
         self._waiting: deque[tuple[Sequence[Operation], asyncio.Future[list[Any]]]] = deque()
-        self._most_waiting, self._done = waiting, done
-        self._commit_s = QUICK_S  # about how long a commit takes
+        self._max_waiting, self._done = max_waiting, done
+        self._commit_s = QUICK_S  # a moving average of the time that a commit takes
         self._busy, self._wake = False, asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="thali-store")
         self._task = asyncio.create_task(self._run())
 
     @property
     def waiting(self) -> int:
-        """Requests that wait now, without those in the transaction that is under way."""
+        """The number of requests that are waiting, excluding those in the current transaction."""
         return len(self._waiting)
 
     async def perform(self, operations: Sequence[Operation]) -> list[Any]:
-        """Outcomes, durable; raises StoreError if there are none."""
-        if self.waiting >= self._most_waiting:
+        """Return the result or exception of each operation, when they are durable. Raises StoreError if that fails."""
+        if self.waiting >= self._max_waiting:
             raise Busy("too many requests are waiting")
         outcome: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._waiting.append((operations, outcome))
@@ -61,7 +61,7 @@ class Batcher:
         return await outcome
 
     async def one(self, operation: Operation) -> Any:
-        """The outcome of one operation, raised if it is an exception."""
+        """Return the result of one operation, or raise its exception."""
         outcome = (await self.perform((operation,)))[0]
         if isinstance(outcome, BaseException):
             raise outcome
@@ -72,9 +72,9 @@ class Batcher:
             await self._wake.wait()
             taken: list[tuple[Sequence[Operation], asyncio.Future[list[Any]]]] = []
             size = 0
-            while self._waiting and (not taken or size + len(self._waiting[0][0]) <= MOST):
-                ends = (*taken[-1][0], *self._waiting[0][0]) if taken else ()
-                if any(isinstance(one, ALONE) for one in ends):
+            while self._waiting and (not taken or size + len(self._waiting[0][0]) <= MAX_OPERATIONS):
+                last_and_next = (*taken[-1][0], *self._waiting[0][0]) if taken else ()
+                if any(isinstance(operation, ALONE) for operation in last_and_next):
                     break
                 taken.append(self._waiting.popleft())
                 size += len(taken[-1][0])
@@ -94,12 +94,12 @@ class Batcher:
             else:
                 at = 0
                 for part, future in taken:
-                    if not future.done():  # else its caller has gone; what it asked for is done all the same
+                    if not future.done():  # it is done if the caller has disconnected; its operations were performed
                         future.set_result(outcomes[at : at + len(part)])
                     at += len(part)
             self._busy = False
             self._done(size, monotonic() - begin)
-            await asyncio.sleep(0)  # so that answers go out and requests come in, where nothing else was waited for
+            await asyncio.sleep(0)  # let the event loop send responses and receive requests, even if nothing blocked
 
     async def _transaction(self, operations: Sequence[Operation]) -> list[Any]:
         if self.recommender.store.shared:
@@ -107,11 +107,11 @@ class Batcher:
         return await perform(self.recommender, operations, self)
 
     async def pause(self, seconds: float) -> None:
-        """Let the event loop go on while another process holds the store."""
+        """Let the event loop continue while another process is using the store."""
         await asyncio.sleep(seconds)
 
     async def commit(self, store: SqlStore) -> None:
-        """Commit here where the disk is quick, else in the other thread."""
+        """Commit in this thread if the disk is quick, and otherwise in the other thread."""
         begin = monotonic()
         if self._commit_s < QUICK_S:
             store.commit()
@@ -120,7 +120,7 @@ class Batcher:
         self._commit_s += 0.1 * (monotonic() - begin - self._commit_s)
 
     async def close(self) -> None:
-        """Let what waits be done, then stop."""
+        """Perform the operations that are still waiting, then stop."""
         while self._waiting or self._busy:
             await asyncio.sleep(0.01)
         self._task.cancel()

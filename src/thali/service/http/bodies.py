@@ -1,4 +1,4 @@
-"""The bodies of requests. Lengths and types are checked here; what depends on the catalog, by the recommender."""
+"""The bodies of requests. Types and lengths are checked here. The recommender checks what depends on the catalog."""
 
 from __future__ import annotations
 
@@ -18,42 +18,46 @@ Weights = dict[Name, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]]
 ONE, SEVERAL = "(one)", "(several)"
 
 
-def _how_many(value: Any) -> str:
+def _one_or_several(value: Any) -> str:
     return SEVERAL if isinstance(value, list) else ONE
 
 
 class Body(BaseModel):
-    """Accepts exactly the fields named, without converting types."""
+    """A body that accepts only the declared fields, and does not convert types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class RecommendBody(Body):
-    """The user to recommend a list to, and how."""
+    """The user to recommend a list to, and options for the list."""
 
-    user: Name = Field(examples=["ana"])
-    K: int | None = Field(None, ge=1, le=LIMITS.K, description="Items in the list; the learner's K by default.")
-    candidates: Names | None = Field(None, description="Items to choose from; all by default.")
+    user: Name = Field(description="The user's name. A new name creates a new user.", examples=["ana"])
+    K: int | None = Field(
+        None, ge=1, le=LIMITS.K, description="Number of items in the list (default: the learner's K)."
+    )
+    candidates: Names | None = Field(None, description="Items to choose from (default: all items).")
     exclude: Names | None = Field(
-        None, description="Items not to show, such as those already seen; unknown ones are ignored."
+        None, description="Items not to show, such as those already seen. Names that do not exist are ignored."
     )
     learner: Name | None = Field(
-        None, description="The learner to use; by default the one that the user is assigned to."
+        None, description="The learner to use (default: the one that the user is assigned to)."
     )
-    alpha: Number | None = Field(None, ge=0, description="α, the weight of exploration; the learner's by default.")
+    alpha: Number | None = Field(None, ge=0, description="α, the weight of exploration (default: the learner's α).")
 
 
 class FeedbackBody(Body):
-    """What was clicked on a list."""
+    """The clicks on a list."""
 
-    impression: Id
-    clicked: Positions = Field(description="Positions from 0; [] for none.", examples=[[2]])
+    impression: Id = Field(description="The id of the impression, from the response of /v1/recommend.")
+    clicked: Positions = Field(
+        description="The clicked positions, counted from 0, or [] if nothing was clicked.", examples=[[2]]
+    )
 
 
 FeedbackBatch = Annotated[list[FeedbackBody], Field(max_length=LIMITS.batch)]
-#: One or several. Which of the two is decided first, so that an error is about what was sent.
+#: One or several. The discriminator decides first, so that errors refer to the kind of body that was sent.
 FeedbackBodies = Annotated[
-    Annotated[FeedbackBody, Tag(ONE)] | Annotated[FeedbackBatch, Tag(SEVERAL)], Discriminator(_how_many)
+    Annotated[FeedbackBody, Tag(ONE)] | Annotated[FeedbackBatch, Tag(SEVERAL)], Discriminator(_one_or_several)
 ]
 
 
@@ -61,7 +65,8 @@ class ItemBody(Body):
     """An item's weights."""
 
     weights: Weights = Field(
-        description="Attractiveness by topic, from 0 to 1; topics not named are 0.", examples=[{"comedy": 0.4}]
+        description="How attractive the item is for each topic, from 0 to 1. Topics that are left out have weight 0.",
+        examples=[{"comedy": 0.4}],
     )
 
 
@@ -75,7 +80,7 @@ class ChangeBody(Body):
     step: int = Field(
         ge=1,
         lt=LIMITS.simulated_steps,
-        description="Number of lists shown before the change; ascending from change to change.",
+        description="Number of lists that are shown before the change. It must increase from one change to the next.",
     )
     theta: Weights = Field(
         description="The new preferences, in the same form as theta of the simulation.", examples=[{"comedy": 0.9}]
@@ -83,25 +88,34 @@ class ChangeBody(Body):
 
 
 class SimulationBody(Body):
-    """A simulated person, and the policies that recommend lists to them."""
+    """A simulated person, and the policies that recommend lists to this person."""
 
     policies: Annotated[list[Name], Field(min_length=1, max_length=8)] = Field(
-        examples=[["CascadeLSB", "CascadeLinUCB"]]
+        description="The policies to simulate. GET /v1/about lists their names.",
+        examples=[["CascadeLSB", "CascadeLinUCB"]],
     )
-    steps: int = Field(1000, ge=2, le=LIMITS.simulated_steps, description="Lists shown to the person by each policy.")
-    K: int | None = Field(None, ge=1, le=LIMITS.K)
+    steps: int = Field(
+        1000, ge=2, le=LIMITS.simulated_steps, description="Number of lists that each policy shows to the person."
+    )
+    K: int | None = Field(
+        None, ge=1, le=LIMITS.K, description="Number of items per list (default: the K of the service's first learner)."
+    )
     theta: Weights | None = Field(
-        None, description="The person's preferences by topic, summing to at most 1; drawn from the seed by default."
+        None,
+        description="The person's preference for each topic. The sum must be at most 1 (default: drawn with the seed).",
     )
-    seed: int = Field(0, ge=0, lt=2**32)
-    points: Annotated[Annotated[Count, Tag(ONE)] | Annotated[Steps, Tag(SEVERAL)], Discriminator(_how_many)] = Field(
-        100,
-        description="Number of evenly spaced points per curve, or ascending steps; the last step is always included.",
+    seed: int = Field(0, ge=0, lt=2**32, description="Random seed. The same request returns the same result.")
+    points: Annotated[Annotated[Count, Tag(ONE)] | Annotated[Steps, Tag(SEVERAL)], Discriminator(_one_or_several)] = (
+        Field(
+            100,
+            description="The steps at which to return results: either their number, for evenly spaced steps, or an "
+            "ascending list of steps. The last step is always included.",
+        )
     )
     since: int = Field(
-        0, ge=0, lt=LIMITS.simulated_steps, description="Return only points after this step; must be below steps."
+        0, ge=0, lt=LIMITS.simulated_steps, description="Return only points after this step. Must be less than steps."
     )
-    trace: bool = Field(False, description="Whether to return the list and the estimate at every point.")
+    trace: bool = Field(False, description="Whether to return the list and the estimated preferences at every point.")
     changes: list[ChangeBody] = Field(
-        [], max_length=LIMITS.changes, description="Changes of taste, each with the step at which it happens."
+        [], max_length=LIMITS.changes, description="Changes of the person's taste, in the order of their steps."
     )

@@ -1,4 +1,4 @@
-"""The health of a service, for its operators."""
+"""Health checks of a service, for its operators."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from thali_client.types import Health, StoreHealth
 if TYPE_CHECKING:
     from thali.service.http.state import Service
 
-# How long the caller waits for the store; a transaction that is under way then is not undone.
+# How long to wait for the store. A transaction that is still running after that is not cancelled.
 PATIENCE_S = 5.0
 
 
-async def examine(service: Service, request_id: str) -> Health:
-    """Examine the process and its store; an error of the store is part of the result. Cost: two transactions."""
+async def check_health(service: Service, request_id: str) -> Health:
+    """Check the process and its store. An error of the store is part of the result. Cost: two transactions."""
     waiting = service.batcher.waiting
     store = await _store(service, request_id)
     value = service.metrics.value
@@ -39,10 +39,11 @@ async def examine(service: Service, request_id: str) -> Health:
 
 
 async def try_store(batcher: Batcher) -> None:
-    """Perform a transaction; raises StoreError if that fails.
+    """Perform a transaction. Raises StoreError if that fails.
 
-    With SQLite it has to write, since only then a full disk is noticed, and to write a new value each time, since
-    SQLite skips a value that is there already. PostgreSQL refuses to begin a transaction if it cannot write.
+    With SQLite, the transaction has to write something, because a full disk is noticed only then. It has to write a new
+    value each time, because SQLite does not write a value that is already stored. With PostgreSQL, beginning the
+    transaction is enough, because that fails if the server cannot write.
     """
     await batcher.perform(() if batcher.recommender.store.shared else (SetMeta("asked_at", str(time_ns())),))
 
@@ -56,7 +57,7 @@ async def _store(service: Service, request_id: str) -> StoreHealth:
             seconds = perf_counter() - begin
             size = await service.batcher.one(GetStoreSize())
     except TimeoutError:
-        error = f"store {store.url} cannot be used: nothing was done for {PATIENCE_S:g} s"
+        error = f"store {store.url} cannot be used: it did not respond within {PATIENCE_S:g} s"
     except (StoreError, Busy) as failure:
         service.report_error(failure, request_id)
         error = str(failure)

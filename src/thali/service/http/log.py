@@ -12,10 +12,11 @@ import msgspec
 
 
 class Log:
-    """Writes each event as a line of JSON, in ASCII.
+    """Writes each event as one line of JSON, in ASCII.
 
-    Names of users and items appear as JSON strings, so they can neither forge a line nor control a terminal. Lines that
-    cannot be written, for example because the disk is full, are dropped: requests do not fail because of them.
+    Names of users and items appear only as JSON strings, so that they can neither forge a line nor control a terminal.
+    A line that cannot be written, for example because the disk is full, is dropped, so that no request fails because of
+    it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""JSON responses, and how each kind of error is reported to the caller."""
+"""JSON responses, and the conversion of errors to responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thali.service.recommender import Conflict, Refused, Unknown
 from thali.service.stores import StoreError
 
 encode = msgspec.json.Encoder().encode
-#: Errors whose reason is reported to the caller. Any other exception is a bug: the caller sees a plain 500.
+#: Errors whose reason is reported to the caller. Any other exception is a bug, and the caller gets a plain 500.
 EXPECTED_ERRORS = (Refused, Unknown, Conflict, StoreError, Busy, HTTPException, RequestValidationError, ValidationError)
 RETRY_SOON = {"Retry-After": "1"}
 
@@ -32,12 +32,12 @@ class Problem(NamedTuple):
     headers: dict[str, str] | None = None
 
     def body(self, request_id: str) -> bytes:
-        """The JSON body."""
+        """Return the error as JSON."""
         return encode({"error": self.sentence, "field": self.field, "request_id": request_id})
 
 
 def problem_of(error: Exception) -> Problem:
-    """The status, and a sentence with the field, the rule and the value received. Nothing is disclosed of a bug."""
+    """Return the status and sentence for an error. Of a bug, the sentence discloses nothing."""
     if isinstance(error, Refused):
         return Problem(422, str(error), error.field)
     if isinstance(error, Unknown):
@@ -45,9 +45,9 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, Conflict):
         return Problem(409, str(error), "clicked")
     if isinstance(error, StoreError):
-        return Problem(503, "the store cannot be used now; nothing was done", headers=RETRY_SOON)
+        return Problem(503, "the store cannot be used at the moment. Try again later", headers=RETRY_SOON)
     if isinstance(error, Busy):
-        return Problem(503, "too many requests are waiting; nothing was done", headers=RETRY_SOON)
+        return Problem(503, f"{error}, so nothing was done. Try again later", headers=RETRY_SOON)
     if isinstance(error, RequestValidationError):
         return _from_pydantic(error.errors(), skip=1)
     if isinstance(error, ValidationError):
@@ -58,10 +58,10 @@ def problem_of(error: Exception) -> Problem:
 
 
 def _from_framework(error: HTTPException) -> Problem:
-    """Replace the framework's wording by one that names the field and the rule."""
+    """Replace the framework's sentence by one that names the field and the rule."""
     sentence, field = str(error.detail), None
     if error.status_code == 400:
-        sentence, field = "body must be JSON in UTF-8, not nested very deeply, its numbers not very long", "body"
+        sentence, field = "body must be JSON in UTF-8, without very deep nesting or very long numbers", "body"
     elif error.status_code == 405:
         sentence, field = "method must be one that /docs lists for this path", "method"
     elif error.status_code == 413:
@@ -72,28 +72,28 @@ def _from_framework(error: HTTPException) -> Problem:
 
 
 def _from_pydantic(errors: Sequence[Any], *, skip: int) -> Problem:
-    """Report the first error; skip: how many parts of its location only say that it is in the body."""
+    """Report the first error. skip: how many leading parts of its location to leave out, such as "body"."""
     first = errors[0]
     if first["type"] == "json_invalid":
-        return Problem(400, f"body must be JSON: {first.get('ctx', {}).get('error', 'it is not')}", "body")
-    # ONE and SEVERAL are tags of a union, not parts of what was sent.
+        return Problem(400, f"body must be JSON: {first.get('ctx', {}).get('error', 'it cannot be parsed')}", "body")
+    # ONE and SEVERAL are tags of a union, not fields of the request.
     location = [part for part in first["loc"][skip:] if part not in (ONE, SEVERAL)]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     field = path.lstrip(".")[:200] or "body"
-    return Problem(422, f"{field} is refused: {first['msg']}", field)
+    return Problem(422, f"{field} is not valid: {first['msg']}", field)
 
 
 def json_response(value: Any) -> Response:
-    """Status 200 with a dataclass or a dictionary as JSON."""
+    """Return a response with status 200 and a dataclass or dictionary as JSON."""
     return Response(encode(value), media_type="application/json")
 
 
 def error_response(error: Exception, request_id: str) -> Response:
-    """An error as a response of the framework."""
+    """Return the response to an error, for the framework."""
     problem = problem_of(error)
     return Response(problem.body(request_id), problem.status, problem.headers, media_type="application/json")
 
 
 async def send_problem(scope: Scope, send: Send, problem: Problem) -> None:
-    """Send an error from a middleware."""
+    """Send the response to an error, from a middleware."""
     await send_json(send, problem.status, problem.body(scope["state"]["request_id"]), problem.headers)

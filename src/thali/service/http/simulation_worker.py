@@ -1,6 +1,6 @@
-"""Runs a simulation, in a process of its own.
+"""Runs simulations in a separate process.
 
-Keep the imports few: the process is spawned at the first simulation, and that request waits while it imports this file.
+Import as little as possible here. The process is spawned for the first simulation, whose caller waits for the imports.
 """
 
 from __future__ import annotations
@@ -28,30 +28,33 @@ class Work:
     steps: int
     K: int
     theta: list[float] | None
-    """By topic; drawn from the seed if None."""
+    """The person's preferences in the order of the topics, or None to draw them from the seed."""
     changes: list[tuple[int, list[float]]]
-    """Steps, and the tastes from there on."""
+    """Changes of taste: the number of steps before each change, and the preferences after it."""
     seed: int
     points: list[int]
-    """The steps to return."""
+    """The steps at which to return results."""
     trace: bool
 
 
 def run(work: Work) -> Simulated:
-    """Simulate, without removed items: click models and policies that learn by item need every item to be present."""
-    there = np.flatnonzero(work.catalog.present)
-    names = [work.catalog.items[e] for e in there.tolist()]
+    """Simulate with a copy of the catalog that has no removed items.
+
+    Click models, and policies that learn about each item separately, need every item to be present.
+    """
+    present = np.flatnonzero(work.catalog.present)
+    names = [work.catalog.items[e] for e in present.tolist()]
     topics = list(work.catalog.topics)
-    catalog = Catalog(work.catalog.csr[there], items=names, topics=topics, coverage=work.catalog.coverage)
+    catalog = Catalog(work.catalog.csr[present], items=names, topics=topics, coverage=work.catalog.coverage)
     drawn = np.random.default_rng(work.seed).dirichlet(np.full(catalog.d, 0.5)).tolist()
     tastes = [(0, drawn if work.theta is None else work.theta), *work.changes]
     person = Drift([DiverseCascade(catalog, [theta]) for _, theta in tastes], [step for step, _ in tastes])
-    first, *changes = (_change(catalog, person, work.K, step) for step in person.starts)
+    first, *changes = (_taste_at(catalog, person, work.K, step) for step in person.starts)
     runs = [_run(catalog, person, work, name) for name in work.policies]
     return Simulated(first.theta, first.best_list, first.best, changes, work.points, runs)
 
 
-def _change(catalog: Catalog, person: Drift, K: int, step: int) -> SimulatedChange:
+def _taste_at(catalog: Catalog, person: Drift, K: int, step: int) -> SimulatedChange:
     model = person.at(step)
     assert model.theta is not None
     best = model.best_lists(K)
@@ -65,18 +68,18 @@ def _run(catalog: Catalog, person: Drift, work: Work, name: str) -> SimulatedRun
     learns_topics = isinstance(policy, LinearPolicy)
     estimates: list[list[float]] = []
 
-    def look(_: int, state: State) -> None:
+    def record_estimate(_: int, state: State) -> None:
         estimates.append(policy.estimate(state)[0].tolist())
 
-    on_point = look if learns_topics and work.trace else None
-    done = simulate(policy, person, work.steps, work.seed, points=work.points, on_point=on_point)
+    on_point = record_estimate if learns_topics and work.trace else None
+    result = simulate(policy, person, work.steps, work.seed, points=work.points, on_point=on_point)
     return SimulatedRun(
         name,
-        done.regret[0].tolist(),
-        done.clicks[0].tolist(),
-        _names(catalog, done.lists[0, -1]),
-        _by_topic(catalog, policy.estimate(done.state)[0]) if learns_topics else None,
-        [_names(catalog, items) for items in done.lists[0]] if work.trace else None,
+        result.regret[0].tolist(),
+        result.clicks[0].tolist(),
+        _names(catalog, result.lists[0, -1]),
+        _by_topic(catalog, policy.estimate(result.state)[0]) if learns_topics else None,
+        [_names(catalog, items) for items in result.lists[0]] if work.trace else None,
         estimates if on_point is not None else None,
     )
 

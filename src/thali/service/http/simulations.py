@@ -1,4 +1,4 @@
-"""Simulations of a person with several policies, in a process of their own, so that they do not delay requests."""
+"""Simulations of a person with several policies. They run in a separate process, so that they do not delay requests."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from thali.tools import checks
 from thali.tools.processes import end
 from thali_client.types import Limits, Simulated
 
-#: Larger catalogs are not simulated: policies that learn each item separately would take too long.
-MOST_ITEMS = 20_000
+#: The largest catalog that can be simulated. Policies that learn about each item separately would take too long.
+MAX_ITEMS = 20_000
+#: How long a simulation may take.
 PATIENCE_S = 60.0
-#: For a policy that this process has not run yet: its kernels may have to be compiled.
+#: How long it may take with a policy that the process has not run yet, whose kernels may have to be compiled.
 FIRST_PATIENCE_S = 300.0
-#: All policies but the one that knows the person's preferences.
+#: All policies that learn. The oracle does not: it knows the person's preferences.
 LEARNING = tuple(name for name in POLICIES if name != "Oracle")
 
 
@@ -32,27 +33,29 @@ class Simulations:
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
-        self._run: set[str] = set()
-        self._alone = asyncio.Lock()
+        self._compiled: set[str] = set()  # the policies that the process has already run
+        self._lock = asyncio.Lock()
 
-    async def run(self, catalog: Catalog, asked: SimulationBody, K: int, limits: Limits) -> Simulated:
-        """Run a simulation; raises Refused if it breaks a rule or takes too long, Busy if another one is running."""
-        work = plan(catalog, asked, K, limits)
-        if self._alone.locked():
+    async def run(self, catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Simulated:
+        """Run a simulation. Raises Refused if it breaks a rule or takes too long, or Busy if another one is running."""
+        work = plan(catalog, body, K, limits)
+        if self._lock.locked():
             raise Busy("another simulation is running")
-        async with self._alone:
+        async with self._lock:
             if self._pool is None:
                 self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
             future = asyncio.get_running_loop().run_in_executor(self._pool, run, work)
-            patience = PATIENCE_S if self._run.issuperset(asked.policies) else FIRST_PATIENCE_S
+            patience = PATIENCE_S if self._compiled.issuperset(body.policies) else FIRST_PATIENCE_S
             try:
-                done = await asyncio.wait_for(future, patience)
-                self._run.update(asked.policies)
-                return done
+                result = await asyncio.wait_for(future, patience)
+                self._compiled.update(body.policies)
+                return result
             except TimeoutError:
                 self._kill()
-                raise Refused("steps", f"must be few enough to be simulated in {patience:g} s") from None
-            except BrokenProcessPool:  # a bug, or out of memory: the next simulation gets a new process
+                raise Refused(
+                    "steps", f"must be few enough for the simulation to finish in {patience:g} s, got {body.steps}"
+                ) from None
+            except BrokenProcessPool:  # a bug or a lack of memory: the next simulation gets a new process
                 self._kill()
                 raise
 
@@ -60,53 +63,61 @@ class Simulations:
         if self._pool is not None:
             end(self._pool)
             self._pool = None
-            self._run.clear()
+            self._compiled.clear()
 
     def close(self) -> None:
-        """Stop the process, and the simulation that it runs."""
+        """Stop the process, even if it is running a simulation."""
         self._kill()
 
 
-def plan(catalog: Catalog, asked: SimulationBody, K: int, limits: Limits) -> Work:
-    """Check a request and turn it into work for the process; raises Refused if it breaks a rule."""
-    unknown = [name for name in asked.policies if name not in LEARNING]
+def plan(catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Work:
+    """Check a request and turn it into work for the process. Raises Refused if the request breaks a rule."""
+    unknown = [name for name in body.policies if name not in LEARNING]
     if unknown:
-        raise Refused("policies", f"must be among {', '.join(LEARNING)}, got {unknown[0]!r:.80}")
-    if asked.steps * len(asked.policies) > limits.simulated_steps:
+        raise Refused("policies", f"must contain only {', '.join(LEARNING)}, got {unknown[0]!r:.80}")
+    if body.steps * len(body.policies) > limits.simulated_steps:
         raise Refused(
-            "steps", f"must be at most {limits.simulated_steps} over all policies, got {asked.steps} for each"
+            "steps",
+            f"must be at most {limits.simulated_steps} divided by the number of policies ({len(body.policies)}), "
+            f"got {body.steps}",
         )
-    if len(catalog) > MOST_ITEMS:
-        raise Refused("steps", f"cannot be simulated on a catalog of more than {MOST_ITEMS} items")
+    if len(catalog) > MAX_ITEMS:
+        raise Refused(
+            "steps", f"can be simulated only with a catalog of at most {MAX_ITEMS} items, got one of {len(catalog)}"
+        )
     if len(catalog) < K:
-        raise Refused("K", f"must be at most the {len(catalog)} items there are, got {K}")
-    if asked.since >= asked.steps:
-        raise Refused("since", f"must be below the {asked.steps} steps, got {asked.since}")
-    recorded = checked("points", recorded_steps, asked.points, steps=asked.steps)
-    # Always simulated from the first step, even if only later ones are asked for: so parts fit together exactly.
-    points = [step for step in recorded.tolist() if step > asked.since]
-    traced = len(points) * len(asked.policies) * (K + catalog.d)
-    if asked.trace and traced > limits.traced:
-        came = f"{len(points)} points of {len(asked.policies)} policies, {K} items and {catalog.d} topics each"
-        raise Refused("points", f"must make a trace of at most {limits.traced} names and numbers, got {came}")
-    theta = None if asked.theta is None else _taste("theta", asked.theta, catalog)
-    before, changes = 0, []
-    for at, change in enumerate(asked.changes):
-        if not before < change.step < asked.steps:
+        raise Refused("K", f"must be at most the number of items in the catalog ({len(catalog)}), got {K}")
+    if body.since >= body.steps:
+        raise Refused("since", f"must be less than steps ({body.steps}), got {body.since}")
+    recorded = checked("points", recorded_steps, body.points, steps=body.steps)
+    # A simulation always begins at step 1, even if only later steps are returned, so that successive parts match.
+    points = [step for step in recorded.tolist() if step > body.since]
+    traced = len(points) * len(body.policies) * (K + catalog.d)
+    if body.trace and traced > limits.traced:
+        size = f"{len(points)} points of {len(body.policies)} policies with {K} items and {catalog.d} topics each"
+        raise Refused(
+            "points",
+            f"must be few enough that the trace has at most {limits.traced} names and numbers, got {traced} ({size})",
+        )
+    theta = None if body.theta is None else _preferences("theta", body.theta, catalog)
+    previous, changes = 0, []
+    for index, change in enumerate(body.changes):
+        if not previous < change.step < body.steps:
             raise Refused(
-                f"changes[{at}].step", f"must be above {before} and below the {asked.steps} steps, got {change.step}"
+                f"changes[{index}].step",
+                f"must be greater than {previous} and less than steps ({body.steps}), got {change.step}",
             )
-        changes.append((change.step, _taste(f"changes[{at}].theta", change.theta, catalog)))
-        before = change.step
-    return Work(catalog, asked.policies, asked.steps, K, theta, changes, asked.seed, points, asked.trace)
+        changes.append((change.step, _preferences(f"changes[{index}].theta", change.theta, catalog)))
+        previous = change.step
+    return Work(catalog, body.policies, body.steps, K, theta, changes, body.seed, points, body.trace)
 
 
-def _taste(field: str, theta: dict[str, float], catalog: Catalog) -> list[float]:
-    """Preferences in the order of the catalog's topics; those not named are 0."""
+def _preferences(field: str, theta: dict[str, float], catalog: Catalog) -> list[float]:
+    """Return preferences in the order of the catalog's topics. Topics that are left out have preference 0."""
     known = set(catalog.topics)
-    strange = [topic for topic in theta if topic not in known]
-    if strange:
-        raise Refused(field, f"must be of topics of the catalog, got {strange[0]!r:.80}")
+    unknown = [topic for topic in theta if topic not in known]
+    if unknown:
+        raise Refused(field, f"must contain only topics of the catalog, got {unknown[0]!r:.80}")
     row = [theta.get(str(topic), 0.0) for topic in catalog.topics]
     checked(field, checks.preferences, [row], d=catalog.d)
     return row

@@ -1,4 +1,4 @@
-"""What the routes share while the service runs."""
+"""The objects that routes share while the service runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thali.service.recommender import Recommender
 
 @dataclass
 class Service:
-    """A running service: made when the application starts, closed when it stops."""
+    """A running service. It is created when the application starts and closed when it stops."""
 
     settings: Settings
     recommender: Recommender
@@ -25,6 +25,6 @@ class Service:
     slowest: Slowest
     report_error: ReportError
     process: str
-    """The id of this process, with which the request ids that it makes begin."""
+    """The id of this process. Request ids that the process generates begin with it."""
     started_at: float
-    """In seconds since 1970."""
+    """The time when the service started, in seconds since 1970."""

@@ -1,4 +1,4 @@
-"""Named users and a store: what the service is made of, and usable without it."""
+"""The recommender: named users, learners and a store. The service is built on it, and it can be used without HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of lists shown and answered, and what follows from them: click rate, diversity, calibration."""
+"""Counters of shown and answered lists, and the stats computed from them: click rate, diversity, calibration."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ if TYPE_CHECKING:
     from thali.service.recommender.recommender import Recommender
 
 HOUR_S = 3600
-#: How many intervals the predicted click probabilities are divided into.
+#: The number of intervals into which predicted click probabilities are divided.
 BINS = 10
-#: The hour under which totals are counted that have no hour: users with statistics.
-ALWAYS = 0
+#: The hour for totals that do not belong to an hour, such as the number of users with statistics.
+ALL_TIME = 0
 # The 97.5% point of the normal distribution.
 Z = 1.959963984540054
 
 
-def hour(at: float) -> int:
-    """The number of the hour of a time."""
-    return int(at // HOUR_S)
+def hour(time: float) -> int:
+    """Return the number of the hour that contains a time."""
+    return int(time // HOUR_S)
 
 
-def answered(predicted: float, clicked: Sequence[int], times: float) -> dict[str, float]:
-    """What an answer adds to the counters; times -1 takes it back."""
-    hit = times if clicked else 0.0
-    at = min(int(predicted * BINS), BINS - 1)
-    counts = {"answered": times, f"bin{at}_answered": times, f"bin{at}_predicted": times * predicted}
-    return {**counts, "clicked": hit, f"bin{at}_clicked": hit}
+def answer_counts(predicted: float, clicked: Sequence[int], times: float) -> dict[str, float]:
+    """Return the amounts that an answer adds to the counters. With times = -1, they remove the answer again."""
+    click = times if clicked else 0.0
+    number = min(int(predicted * BINS), BINS - 1)
+    counts = {"answered": times, f"bin{number}_answered": times, f"bin{number}_predicted": times * predicted}
+    return {**counts, "clicked": click, f"bin{number}_clicked": click}
 
 
-def wilson(hits: float, total: float) -> Rate:
-    """A share and its 95% interval, sensible near 0 and 1 as well (Wilson 1927)."""
-    p, z2 = hits / total, Z * Z
+def wilson(clicked: float, total: float) -> Rate:
+    """Return a rate and its 95% interval, which is accurate near 0 and 1 as well (Wilson 1927)."""
+    p, z2 = clicked / total, Z * Z
     middle = (p + z2 / (2 * total)) / (1 + z2 / total)
     half = Z * sqrt(p * (1 - p) / total + z2 / (4 * total * total)) / (1 + z2 / total)
     return Rate(p, max(0.0, middle - half), min(1.0, middle + half))
 
 
 def stats(recommender: Recommender, counters: Iterable[tuple[int, str, str, float]], first: int) -> Stats:
-    """What the counters say from an hour on."""
+    """Compute the stats from counters (hour, learner, name and value). first: the first hour that is included."""
     totals: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     users: dict[str, float] = defaultdict(float)
     hourly: dict[tuple[int, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for at, whose, what, value in counters:
-        if at == ALWAYS:
-            users[whose] += value
+    for number, learner_name, counter, value in counters:
+        if number == ALL_TIME:
+            users[learner_name] += value
         else:
-            totals[whose][what] += value
-            hourly[at, whose][what] += value
+            totals[learner_name][counter] += value
+            hourly[number, learner_name][counter] += value
     learners = {}
     for name, learner in recommender.learners.items():
         policy, counted = learner.policy, totals[name]
-        shown, answers, hits = (round(counted[what]) for what in ("impressions", "answered", "clicked"))
+        shown, answered, clicked = (round(counted[counter]) for counter in ("impressions", "answered", "clicked"))
         learners[name] = LearnerStats(
             policy=type(policy).__name__,
             K=policy.K,
@@ -65,9 +65,9 @@ def stats(recommender: Recommender, counters: Iterable[tuple[int, str, str, floa
             share=learner.share,
             users=round(users[name]),
             impressions=shown,
-            answered=answers,
-            clicked=hits,
-            click_rate=wilson(hits, answers) if answers > 0 else None,
+            answered=answered,
+            clicked=clicked,
+            click_rate=wilson(clicked, answered) if answered > 0 else None,
             diversity=_mean(counted["diversity"], shown),
             exploration_share=_mean(counted["exploration"], shown),
             calibration=_calibration(counted),
@@ -77,7 +77,7 @@ def stats(recommender: Recommender, counters: Iterable[tuple[int, str, str, floa
         items=len(recommender.catalog),
         topics=recommender.catalog.d,
         learners=learners,
-        hours=[_hour(at, learner, counted) for (at, learner), counted in sorted(hourly.items())],
+        hours=[_hour_stats(number, learner, counted) for (number, learner), counted in sorted(hourly.items())],
         store=recommender.store.url,
     )
 
@@ -86,10 +86,10 @@ def _mean(total: float, count: int) -> float | None:
     return total / count if count > 0 else None
 
 
-def _hour(at: int, learner: str, counted: dict[str, float]) -> HourStats:
+def _hour_stats(number: int, learner: str, counted: dict[str, float]) -> HourStats:
     shown = round(counted["impressions"])
     return HourStats(
-        hour=float(at * HOUR_S),
+        hour=float(number * HOUR_S),
         learner=learner,
         impressions=shown,
         answered=round(counted["answered"]),
@@ -101,9 +101,9 @@ def _hour(at: int, learner: str, counted: dict[str, float]) -> HourStats:
 
 def _calibration(counted: dict[str, float]) -> list[Bin]:
     bins = []
-    for at in range(BINS):
-        answers = round(counted[f"bin{at}_answered"])
-        if answers > 0:
-            predicted, hits = counted[f"bin{at}_predicted"] / answers, round(counted[f"bin{at}_clicked"])
-            bins.append(Bin(at / BINS, (at + 1) / BINS, answers, predicted, wilson(hits, answers)))
+    for number in range(BINS):
+        answered = round(counted[f"bin{number}_answered"])
+        if answered > 0:
+            predicted, clicked = counted[f"bin{number}_predicted"] / answered, round(counted[f"bin{number}_clicked"])
+            bins.append(Bin(number / BINS, (number + 1) / BINS, answered, predicted, wilson(clicked, answered)))
     return bins

@@ -1,4 +1,4 @@
-"""The learners of a recommender, and which user gets which."""
+"""The learners of a recommender, and the assignment of users to them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from thali.policies import POLICIES
 from thali.policies.linear.policy import LinearPolicy
 from thali.tools import checks
 
-# Variants of a learner, with another K or α, that are kept ready.
-VARIANTS = 64
-# So that they can be added up.
-MOST_SHARE = 1e9
+# How many variants of a learner, with another K or α, are kept in memory.
+MAX_VARIANTS = 64
+# A limit on shares, so that their sum is always finite.
+MAX_SHARE = 1e9
 
 
 class Learner:
-    """A named setting of the linear family."""
+    """A policy of the linear family, with a name and a share of the users."""
 
     def __init__(self, name: str, policy: LinearPolicy, share: float) -> None:
         self.name, self.policy, self.share = name, policy, share
@@ -27,47 +27,56 @@ class Learner:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What its statistics depend on, as the store keeps it; topics aside, which may change."""
+        """The settings that the learner's statistics depend on, except topics, which may change."""
         return {"policy": type(self.policy).__name__, **self.policy.settings, "topics": None}
 
     def variant(self, K: int | None, alpha: float | None) -> LinearPolicy:
-        """The policy with another K or α."""
+        """Return the learner's policy with another K or α."""
         if K is None and alpha is None:
             return self.policy
         key = K or self.policy.K, alpha
         if key not in self._variants:
-            if len(self._variants) >= VARIANTS:
+            if len(self._variants) >= MAX_VARIANTS:
                 self._variants.clear()
             self._variants[key] = self.policy.variant(*key)
         return self._variants[key]
 
 
 class Learners(Mapping[str, Learner]):
-    """Learners by name. A user's is chosen by a hash of the name: always the same, and each its share of all users."""
+    """Learners by name. A hash of the user's name assigns each user to a learner, in proportion to the shares."""
 
     def __init__(self, policies: LinearPolicy | Mapping[str, LinearPolicy], shares: Mapping[str, float] | None) -> None:
         named = {"default": policies} if isinstance(policies, LinearPolicy) else policies
         if not isinstance(named, Mapping) or not named:
-            raise TypeError(f"policy of Recommender must be a policy, or policies by name, got {policies!r}")
+            raise TypeError(
+                f"policy of Recommender must be a policy, or a mapping from names to policies, got {policies!r}"
+            )
         shares = dict.fromkeys(named, 1.0) if shares is None else dict(shares)
         if set(shares) != set(named):
-            raise ValueError(f"shares of Recommender must be of {', '.join(named)}, got {', '.join(map(str, shares))}")
-        given = {
-            name: checks.number(f"share of {name}", share, low=0.0, high=MOST_SHARE) for name, share in shares.items()
+            raise ValueError(
+                f"shares of Recommender must have one share for each of the learners {', '.join(named)}, "
+                f"got {', '.join(map(str, shares)) or 'none'}"
+            )
+        checked = {
+            name: checks.number(f"share of {name}", share, low=0.0, high=MAX_SHARE) for name, share in shares.items()
         }
-        total = sum(given.values())
+        total = sum(checked.values())
         if total <= 0.0:
             raise ValueError(f"shares of Recommender must not all be 0, got {shares}")
         self._learners = {
-            name: Learner(checks.text_name("a learner's name", name, 64), _servable(name, policy), given[name] / total)
+            name: Learner(
+                checks.text_name("a learner's name", name, 64), check_servable(name, policy), checked[name] / total
+            )
             for name, policy in named.items()
         }
         catalogs = {id(learner.policy.catalog) for learner in self._learners.values()}
         if len(catalogs) > 1:
-            raise ValueError("policy of Recommender must be policies on one and the same catalog object")
+            raise ValueError(
+                f"policy of Recommender must have the same catalog object in all policies, got {len(catalogs)} catalogs"
+            )
 
     def __getitem__(self, name: str) -> Learner:
-        if not isinstance(name, str):  # a list, say, of which a dict would say something else
+        if not isinstance(name, str):  # a list, for example, for which a dict would raise a TypeError
             raise KeyError(name)
         return self._learners[name]
 
@@ -79,11 +88,11 @@ class Learners(Mapping[str, Learner]):
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog that all choose from."""
+        """The catalog that all learners share."""
         return next(iter(self._learners.values())).policy.catalog
 
-    def described(self) -> dict[str, dict[str, Any]]:
-        """What runs, for commands that work on the store beside the service."""
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """Return the settings of all learners. The store keeps them for commands such as ``thali replay``."""
         return {
             name: {
                 "policy": type(learner.policy).__name__,
@@ -96,51 +105,58 @@ class Learners(Mapping[str, Learner]):
         }
 
     def retired(self, known: Mapping[str, dict[str, Any]]) -> dict[str, Learner]:
-        """Learners that the store knows and that do not run any more: feedback on what they showed still counts."""
-        found = {}
+        """Return the learners in the store that no longer run. Feedback on lists that they showed is still learned."""
+        learners = {}
         for name, settings in known.items():
             if name not in self._learners:
                 kind = POLICIES[settings["policy"]]
                 policy = kind(self.catalog, 1, sigma=settings["sigma"], examined=settings["examined"])
                 assert isinstance(policy, LinearPolicy)
-                found[name] = Learner(name, policy, 0.0)
-        return found
+                learners[name] = Learner(name, policy, 0.0)
+        return learners
 
     def assigned(self, user: str) -> Learner:
-        """The learner of a user: the same as long as the shares are."""
+        """Return the learner that a user is assigned to. It stays the same as long as the shares do."""
         if len(self._learners) == 1:
             return next(iter(self._learners.values()))
         point = int.from_bytes(blake2b(user.encode(), digest_size=8, person=b"thali-split").digest(), "big") / 2**64
-        reached = 0.0
+        total = 0.0
         for learner in self._learners.values():
-            reached += learner.share
-            if point < reached:
+            total += learner.share
+            if point < total:
                 return learner
-        return [learner for learner in self._learners.values() if learner.share][-1]  # shares that round to under 1
+        # Rounding can leave the sum of the shares slightly below 1.
+        return [learner for learner in self._learners.values() if learner.share][-1]
 
 
 def servable(policy: Any) -> bool:
-    """Whether a policy can serve."""
+    """Return whether a recommender can use a policy."""
     try:
-        _servable("", policy)
+        check_servable("", policy)
     except (TypeError, ValueError):
         return False
     return True
 
 
-def _servable(name: str, policy: Any) -> LinearPolicy:
-    """The policy, if it can serve: what was learned from an impression must be a sum that can be taken back."""
+def check_servable(name: str, policy: Any) -> LinearPolicy:
+    """Check that a recommender can use a policy, and return the policy.
+
+    What the policy learns from an impression must be a sum, so that it can be subtracted again by undo.
+    """
     what = f"policy {name!r} of Recommender"
     if not isinstance(policy, LinearPolicy):
-        raise TypeError(f"{what} must be of the linear family (thali.CascadeLSB, ...), got {type(policy).__name__}")
+        raise TypeError(
+            f"{what} must be a policy of the linear family, such as thali.CascadeLSB, got {type(policy).__name__}"
+        )
     if policy.explore != "optimism":
         raise ValueError(f"{what} must explore by optimism, got explore={policy.explore!r}")
     if policy.forgetting is not None:
-        raise ValueError(f"{what} must not forget, got a discount or window")
+        raise ValueError(f"{what} must not forget, got one with a discount or a window")
     if (policy.positions != 1.0).any():
-        raise ValueError(f"{what} must weigh all positions alike, got {policy.name}")
+        raise ValueError(f"{what} must give all positions the same weight, got {policy.name}")
     if policy.build is not greedy.build:
         raise ValueError(f"{what} must build its lists greedily, got build={policy.build!r}")
-    if POLICIES.get(type(policy).__name__) is not type(policy):  # its own ways of choosing and learning would be lost
-        raise TypeError(f"{what} must be one of thali's own, got {policy.name}")
+    # A recommender would not use a subclass's own ways of choosing and learning.
+    if POLICIES.get(type(policy).__name__) is not type(policy):
+        raise TypeError(f"{what} must be one of thali's own policies, not a subclass of one, got {policy.name}")
     return policy

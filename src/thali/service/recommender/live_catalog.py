@@ -1,4 +1,4 @@
-"""The catalog in memory, kept in step with the store: items may be put or removed here or by other processes."""
+"""The catalog in memory, kept up to date with the store, where this and other processes may change items."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from thali.service.stores.sql import SqlStore
 
 
 class LiveCatalog:
-    """A catalog and the changes that a store has recorded for it.
+    """A catalog, with the changes that a store has recorded for it.
 
-    An *epoch* is the time of one catalog file: its number grows when another catalog takes over. Changes are numbered
-    within an epoch, and every process applies them in that order. All methods that take a store need a transaction.
+    An *epoch* is the period in which a store has the same catalog file. Its number grows by one when another catalog
+    replaces that file. Changes are numbered within an epoch, and every process applies them in that order. Methods that
+    take a store must be called in a transaction.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -25,22 +26,23 @@ class LiveCatalog:
         self.catalog = catalog
         self.epoch = 0
         self._digest = content_digest(catalog)
-        self._applied = 0  # how many changes of this epoch the catalog has
-        self._topic_at = {str(name): j for j, name in enumerate(catalog.topics)}
-        # Weights of changed items before the first change; None for items that did not exist.
+        self._applied = 0  # how many changes of this epoch were applied
+        self._topic_number = {str(name): j for j, name in enumerate(catalog.topics)}
+        # The weights of changed items before their first change, or None for items that did not exist.
         self._original: dict[Any, dict[Any, float] | None] = {}
 
     def set_up(self, store: SqlStore, *, replace: bool) -> None:
-        """Begin a new epoch if the store has another catalog; then apply the changes.
+        """Apply the changes in the store. If the store has another catalog, first begin a new epoch.
 
-        replace: whether that may discard changes that were made by hand.
+        replace: whether a new epoch may discard changes that were made to items of the other catalog.
         """
         heading = store.heading()
         if heading is None or heading.digest != self._digest:
             if heading is not None and heading.changes and not replace:
                 raise ValueError(
-                    f"the catalog is not the one of the store, in which {heading.changes} items were put or removed "
-                    "by hand; new_catalog (--new-catalog) replaces that one, without those changes"
+                    "catalog must be the one that the store has, because changes that were made to its items would be "
+                    f"lost (number of changes: {heading.changes}). Use --new-catalog (new_catalog=True) to use another "
+                    "catalog and discard them"
                 )
             heading = Heading(1 if heading is None else heading.epoch + 1, self._digest, 0)
             store.add_catalog(heading.epoch, self._digest)
@@ -48,33 +50,35 @@ class LiveCatalog:
         self.apply_changes(store)
 
     def apply_changes(self, store: SqlStore) -> None:
-        """Put and remove what was put and removed since the last time."""
-        if store.changes_made(self.epoch) != self._applied:
+        """Apply the changes that were recorded since the last call."""
+        if store.change_count(self.epoch) != self._applied:
             for change in store.changes(self.epoch, self._applied):
                 self._original.setdefault(change.item, self.weights(change.item))
                 self._put(change.item, change.weights)
                 self._applied = change.seq
 
-    def start_again(self, store: SqlStore) -> None:
-        """Go back to the catalog as it was given: another store, of the same catalog, has replaced this one."""
+    def reset(self, store: SqlStore) -> None:
+        """Undo all changes. Call this after the contents of the store were replaced, for example by a backup."""
         heading = store.heading()
         if heading is None or heading.digest != self._digest:
-            raise StoreError("the store was replaced by one of another catalog: start again with that")
+            raise StoreError(
+                "the contents of the store were replaced by those of another catalog: restart with that catalog"
+            )
         for item, weights in self._original.items():
             self._put(item, weights)
         self._original.clear()
 
     def weights(self, item: Any) -> dict[Any, float] | None:
-        """The weights of an item by topic; None if there is no such item."""
+        """Return the weights of an item by topic, or None if there is no such item."""
         e = self.catalog.find(item)
         return None if e is None else self.weights_of(e)
 
     def weights_of(self, e: int) -> dict[Any, float]:
-        """The weights of item number e by topic."""
+        """Return the weights of item number e by topic."""
         begin, end, topics, weights = self.catalog.sparse
-        its = slice(int(begin[e]), int(end[e]))
+        entries = slice(int(begin[e]), int(end[e]))
         names = self.catalog.topics
-        return {names[j]: w for j, w in zip(topics[its].tolist(), weights[its].tolist(), strict=True)}
+        return {names[j]: w for j, w in zip(topics[entries].tolist(), weights[entries].tolist(), strict=True)}
 
     def _put(self, item: Any, weights: dict[Any, float] | None) -> None:
         if weights is None:
@@ -83,23 +87,28 @@ class LiveCatalog:
             return
         row = np.zeros(self.catalog.d)
         for topic, weight in weights.items():
-            row[self._topic_at[str(topic)]] = weight  # the store has topics as text
+            row[self._topic_number[str(topic)]] = weight  # the store keeps the names of topics as text
         self.catalog.put(item, row)
 
 
 def check_names(catalog: Catalog) -> None:
-    """An error unless a store can keep the names: items as text or whole numbers, topics as text."""
+    """Check that a store can keep the names of a catalog: items as text or whole numbers, and topics as text."""
     for name in catalog.items:
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise TypeError(f"items of Recommender's catalog must be text or whole numbers, got {name!r:.80}")
     if len(set(map(str, catalog.topics))) < catalog.d:
-        raise ValueError(f"topics of Recommender's catalog must differ as text, got {catalog.topics!r:.80}")
+        raise ValueError(
+            f"topics of Recommender's catalog must be different when written as text, got {catalog.topics!r:.80}"
+        )
 
 
 def content_digest(catalog: Catalog) -> str:
-    """A digest of everything in a catalog: items present, topics, weights, coverage. Cost: a pass over them."""
+    """Return a digest of everything in a catalog: the present items, topics, weights and coverage.
+
+    Cost: one pass over the catalog.
+    """
     coverage = catalog.coverage if catalog.custom is None else type(catalog.custom).__qualname__
-    names = [name for name, there in zip(catalog.items, catalog.present.tolist(), strict=True) if there]
+    names = [name for name, present in zip(catalog.items, catalog.present.tolist(), strict=True) if present]
     digest = sha256(json.dumps([coverage, list(catalog.topics), names], default=str).encode())
     kept = catalog.csr[np.flatnonzero(catalog.present)]
     for part in (kept.indptr.astype("<i8"), kept.indices.astype("<i8"), kept.data.astype("<f8")):

@@ -1,7 +1,7 @@
-"""Everything that can be asked of a recommender, and the ways in which it can refuse.
+"""The operations of a recommender, and the exceptions with which it rejects them.
 
-An operation is plain data. :mod:`thali.service.recommender.handlers` says what each does, and
-:mod:`thali.service.recommender.transaction` runs them.
+An operation is a request as plain data. The functions in :mod:`thali.service.recommender.handlers` carry operations
+out, in transactions that :mod:`thali.service.recommender.transaction` runs.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-#: After every id of an impression.
+#: Greater than the id of every impression.
 AFTER_ALL = b"\xff" * 16
 
 
-class Refused(ValueError):  # noqa: N818 (what happened, as HTTP says it too)
-    """A request breaks a rule. Nothing was done."""
+class Refused(ValueError):  # noqa: N818 (named after what happened)
+    """A request breaks a rule. Nothing was changed."""
 
     def __init__(self, field: str, rule: str) -> None:
         super().__init__(f"{field} {rule}")
@@ -24,16 +24,16 @@ class Refused(ValueError):  # noqa: N818 (what happened, as HTTP says it too)
 
 
 class Unknown(LookupError):  # noqa: N818
-    """There is no such user, item or impression: it never existed, expired, or was forgotten. Nothing was done."""
+    """There is no such user, item or impression: it never existed, has expired, or was removed. Nothing was changed."""
 
 
 class Conflict(ValueError):  # noqa: N818
-    """A request differs from what is recorded already. Nothing was changed."""
+    """A request contradicts what is already recorded. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recommend:
-    """Choose a list for a user, by the learner that the user is assigned to unless one is named."""
+    """Choose a list for a user. If no learner is given, the user's assigned learner chooses it."""
 
     user: str
     K: int | None = None
@@ -45,7 +45,10 @@ class Recommend:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Learn which positions of an impression were clicked, () for none; or that the time for an answer is over."""
+    """Learn which positions of an impression were clicked, or () if none was.
+
+    answer: "feedback", or "time-out" if the time for feedback has passed.
+    """
 
     id: bytes
     clicked: Sequence[int]
@@ -54,14 +57,17 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Take back the feedback on an impression."""
+    """Undo the feedback on an impression."""
 
     id: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class AddPast:
-    """Add a list that was shown elsewhere, with what was clicked (None if unknown) and when (now by default)."""
+    """Learn from a list that was shown elsewhere.
+
+    clicked: the clicked positions, or None if they are unknown. at: when the list was shown, by default now.
+    """
 
     user: str
     items: Sequence[Any]
@@ -72,40 +78,40 @@ class AddPast:
 
 @dataclass(frozen=True, slots=True)
 class SetMeta:
-    """Store a value under a name, or remove it (None), in the same transaction as the other operations.
+    """Store a value under a name, or remove the stored value (None), in the same transaction as other operations.
 
-    was: the value that must be there now, if given; otherwise the operation is a :class:`Conflict`.
+    expected: if given, the value that must be stored now. If it is not, the operation fails with :class:`Conflict`.
     """
 
     name: str
     value: str | None
-    was: Any = ...
+    expected: Any = ...
 
 
 @dataclass(frozen=True, slots=True)
 class GetImpression:
-    """One impression."""
+    """Return an impression."""
 
     id: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class GetUser:
-    """What is known of a user."""
+    """Return a user's tastes and counts."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class GetStatistics:
-    """M and B of a user, by learner."""
+    """Return a user's statistics M and B, by learner."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class GetHistory:
-    """A user's impressions before an id, latest first."""
+    """Return a user's impressions before an id, latest first."""
 
     user: str
     before: bytes
@@ -121,14 +127,14 @@ class ForgetUser:
 
 @dataclass(frozen=True, slots=True)
 class GetItem:
-    """One item and its weights."""
+    """Return an item and its weights."""
 
     item: Any
 
 
 @dataclass(frozen=True, slots=True)
 class FindItems:
-    """A page of the items whose names contain a text, in the order of the catalog."""
+    """Return a page of the items whose names contain a text, in the order of the catalog."""
 
     offset: int = 0
     limit: int = 100
@@ -152,28 +158,28 @@ class RemoveItem:
 
 @dataclass(frozen=True, slots=True)
 class TimeOut:
-    """Treat missing feedback as no click where it is overdue, for at most ``limit`` impressions."""
+    """Treat overdue feedback as no click, for at most ``limit`` impressions."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Remove at most ``limit`` expired impressions. Needs a transaction of its own: it locks the oldest impressions."""
+    """Remove at most ``limit`` expired impressions. Must be alone in its transaction, because it locks impressions."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class GetStats:
-    """How the learners do, over the last hours."""
+    """Return the stats of the learners over the last hours."""
 
     hours: int
 
 
 @dataclass(frozen=True, slots=True)
 class GetStoreSize:
-    """How many bytes the store takes on disk."""
+    """Return how many bytes the store uses on disk."""
 
 
 Operation = (
@@ -199,7 +205,7 @@ Operation = (
 
 
 def checked(field: str, check: Callable[..., Any], value: Any, **rule: Any) -> Any:
-    """A value that passes a check of :mod:`thali.tools.checks`; otherwise the field is refused."""
+    """Return a value after a check of :mod:`thali.tools.checks`. Raises :class:`Refused` if the check fails."""
     try:
         return check(field, value, **rule)
     except (TypeError, ValueError) as error:
@@ -207,16 +213,16 @@ def checked(field: str, check: Callable[..., Any], value: Any, **rule: Any) -> A
 
 
 def id_bytes(id: Any, field: str = "impression") -> bytes:
-    """The bytes of an impression's id, which is written as a UUID."""
+    """Return the bytes of an impression's id, which is written as a UUID."""
     if isinstance(id, str) and len(id) == 36:
         try:
             return UUID(id).bytes
         except ValueError:
             pass
-    raise Refused(field, f"must be an impression's id, a UUID of 36 characters, got {id!r:.80}")
+    raise Refused(field, f"must be the id of an impression, a UUID of 36 characters, got {id!r:.80}")
 
 
 def id_text(id: bytes) -> str:
-    """The id, written as a UUID."""
+    """Write an impression's id as a UUID."""
     text = id.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,4 +1,4 @@
-"""Named users and items, several learners, and a store that loses nothing."""
+"""Recommender: lists for named users, from one or several learners, with a durable store."""
 
 from __future__ import annotations
 
@@ -60,27 +60,30 @@ DAY_S = 86_400.0
 
 
 class Recommender:
-    """Shows lists to named users, learns from their clicks exactly once, and keeps both in a durable store.
+    """Recommends lists to named users, learns from their clicks exactly once, and keeps both in a durable store.
 
-    A list is in the store before it is returned, and what was learned from feedback is there before :meth:`feedback`
-    returns. Feedback is learned with the gains as the list was shown; it may arrive late, twice, in any order and from
-    several threads or processes. Change the catalog through :meth:`put_item` and :meth:`remove_item` only.
+    A list is in the store before :meth:`recommend` returns it. What is learned from feedback is in the store before
+    :meth:`feedback` returns. Feedback is always learned with the gains that the list had when it was shown. Feedback
+    may arrive late, twice, in any order, and from several threads or processes. Change the catalog only with
+    :meth:`put_item` and :meth:`remove_item`.
 
     Parameters
     ----------
-    policy: of the linear family, exploring by optimism and not forgetting; or several by name, on the same catalog.
+    policy: a policy of the linear family that explores by optimism and does not forget. For several learners, a mapping
+        from names to such policies, which must share one catalog object.
     store: ``sqlite:///FILE``, or ``postgresql://…`` for several machines.
-    shares: the proportion of users that each of several policies gets; equal by default. A user's policy is chosen by a
-        hash of the name, and statistics are kept for each user and policy.
-    no_click_after: treat missing feedback as no click after this many seconds (by :meth:`tidy`; feedback that arrives
-        later corrects it). By default nothing is learned from a list without feedback.
-    keep: seconds for which impressions are kept and accept feedback; what was learned stays. 30 days by default.
-    cache: bytes of memory for the statistics of recent users; others are read from the store when needed.
-    most_K: the largest K that a request may ask for.
-    new_catalog: whether a catalog other than the store's may replace it even if items were put or removed by hand;
-        those changes are then lost.
+    shares: the proportion of users for each of several learners, equal by default. A hash of the user's name decides
+        which learner the user is assigned to. Statistics are kept per user and learner.
+    no_click_after: treat missing feedback as no click after this many seconds. :meth:`tidy` does this, and feedback
+        that arrives later corrects it. By default, nothing is learned from a list without feedback.
+    keep: the number of seconds for which impressions are kept and accept feedback, by default 30 days. What was learned
+        from them is kept permanently.
+    cache: bytes of memory for the statistics of recent users. Other users' statistics are read from the store.
+    most_K: the largest K that a request may use.
+    new_catalog: whether this catalog may replace a different one in the store even if that one's items were changed by
+        :meth:`put_item` or :meth:`remove_item`. Those changes are then lost.
 
-    Cost: docs/performance.md. Stored for a user and policy: 4·d·(d+3) bytes and some 100 more.
+    Cost: see docs/performance.md. The store needs 4·d·(d+3) bytes and about 100 more per user and learner.
 
     Examples
     --------
@@ -123,13 +126,13 @@ class Recommender:
         self.most_K = checks.integer("most_K of Recommender", most_K, low=1, high=1000)
         self.clock = clock
         self.worker = secrets.token_hex(4)
-        #: The catalog as the store has it.
+        #: The catalog, with the changes that the store has recorded.
         self.live = LiveCatalog(self.catalog)
         self.tastes = Tastes(checks.integer("cache of Recommender", cache, low=0), self.catalog.d)
-        #: Called after each commit with what was added to the counters.
+        #: If set, called after each commit with the amounts that were added to the counters.
         self.on_counts: Callable[[Counts], None] | None = None
         self._lock = Lock()
-        self._stale = False  # whether this process made changes that its catalog does not have yet
+        self._stale = False  # whether this process committed item changes that it has not applied to its catalog yet
         self._identity = ""
         self._blank: Statistics | None = None
         self._blanks: dict[str, Taste] = {}
@@ -142,7 +145,7 @@ class Recommender:
             raise
 
     def _set_up(self, *, new_catalog: bool) -> None:
-        """Create or migrate the tables, and register topics, learners and catalog; in a transaction."""
+        """Create or migrate the tables, and register topics, learners and catalog. Call in a transaction."""
         store = self.store
         store.migrate()
         identity = store.meta("id")
@@ -157,55 +160,56 @@ class Recommender:
         self._set_up_learners()
         self.live.set_up(store, replace=new_catalog)
         self._generation = store.generation()
-        self._identity = identity  # last: what fails before is tried again
+        self._identity = identity  # last, so that everything is tried again after a failure
 
     def _set_up_learners(self) -> None:
         store = self.store
         known = store.learners()
-        self._learning = {**self.learners.retired(known), **self.learners}
+        self._known_learners = {**self.learners.retired(known), **self.learners}
         self._blanks.clear()
         for name, learner in self.learners.items():
             settings = json.loads(json.dumps(learner.settings))
             if name not in known:
                 store.add_learner(name, settings)
             elif known[name] != settings:
-                other = {what: known[name].get(what) for what in settings if known[name].get(what) != settings[what]}
+                stored = {key: known[name].get(key) for key in settings if known[name].get(key) != settings[key]}
+                different = {key: settings[key] for key in stored}
                 raise ValueError(
-                    f"learner {name!r} must be as the store knows it, with {other}; got "
-                    f"{ ({what: settings[what] for what in other}) }. Give the new one another name"
+                    f"learner {name!r} must have the settings that the store has for it, {stored}, got {different}. "
+                    "To use different settings, give the learner a new name"
                 )
-        running = json.dumps(self.learners.described())
+        running = json.dumps(self.learners.describe())
         if store.meta("running") != running:
             store.set_meta("running", running)
 
     @property
     def blank(self) -> Statistics:
-        """The statistics of a new user, as the store keeps them."""
-        if self._blank is None or self._blank.topics != self.topics.now:
-            self._blank = self.blank_taste(next(iter(self.learners))).written(self.topics)
+        """The statistics of a new user, in the form that the store keeps."""
+        if self._blank is None or self._blank.topics != self.topics.current:
+            self._blank = self.blank_taste(next(iter(self.learners))).to_store(self.topics)
         return self._blank
 
     def blank_taste(self, learner: str) -> Taste:
-        """The same in memory."""
+        """Return the taste of a new user under a learner."""
         if learner not in self._blanks:
-            self._blanks[learner] = Taste.blank(self.learning(learner).policy)
+            self._blanks[learner] = Taste.blank(self.known_learner(learner).policy)
         return self._blanks[learner]
 
-    def learning(self, learner: str) -> Learner:
-        """A learner that the store knows, whether it runs here or not; in a transaction."""
-        if learner not in self._learning:  # another process has added it since
-            self._learning.update(self.learners.retired(self.store.learners()))
-        return self._learning[learner]
+    def known_learner(self, name: str) -> Learner:
+        """Return a learner that is in the store, even if it no longer runs. Call in a transaction."""
+        if name not in self._known_learners:  # another process has added it
+            self._known_learners.update(self.learners.retired(self.store.learners()))
+        return self._known_learners[name]
 
-    def learner_of(self, user: Any, name: Any) -> Learner | None:
-        """The learner of this name, or the user's if there is no name; None where either cannot be."""
+    def find_learner_or_none(self, user: Any, name: Any) -> Learner | None:
+        """Like :meth:`find_learner`, but return None instead of raising :class:`Refused`."""
         try:
             return self.find_learner(user, name)
         except Refused:
             return None
 
     def find_learner(self, user: Any, name: Any) -> Learner:
-        """The same, or a refusal."""
+        """Return the learner with this name or, if name is None, the learner that the user is assigned to."""
         user = self.user_name(user)
         if name is not None and name not in self.learners:
             raise Refused("learner", f"must be one of {', '.join(self.learners)}, got {name!r:.80}")
@@ -213,64 +217,67 @@ class Recommender:
 
     @staticmethod
     def user_name(user: Any) -> str:
-        """A user's name, or a refusal. It is part of addresses, so it has no slash and is not only dots."""
+        """Check a user's name and return it. It becomes part of URLs, so it has no slash and is not "." or ".."."""
         name: str = checked("user", checks.text_name, user)
         if "/" in name or name in (".", ".."):
-            raise Refused("user", f"must be a name without '/', and not '.' or '..', got {name!r:.80}")
+            raise Refused("user", f"must not contain '/' and must not be '.' or '..', got {name!r:.80}")
         return name
 
     def oldest(self, now: float) -> bytes:
-        """No impression before this id is kept."""
+        """Return the id before which all impressions have expired."""
         return id_floor(max(0.0, now - self.keep))
 
     # Transactions: see thali.service.recommender.transaction.
 
     def perform(self, operations: Sequence[Operation], *, whole: bool = False) -> list[Any]:
-        """All operations in one transaction, durable when this returns; for each its result or its exception.
+        """Perform all operations in one transaction. Returns the result or exception of each.
 
-        whole: if one of them is refused, none is done, and the refusal is raised. A
-        :class:`thali.service.stores.StoreError` means that none of them is done.
+        Everything is durable when this returns. whole: if one operation fails, perform none of them and raise its
+        exception. :class:`thali.service.stores.StoreError` means that no operation was performed, with one exception
+        that its docstring describes.
         """
         with self._lock:
             return run_blocking(perform(self, operations, BLOCKING, whole=whole))
 
     def catch_up(self) -> None:
-        """See what other processes have changed; at the start of a transaction."""
+        """Take over the changes of other processes. Call at the start of a transaction."""
         generation = self.store.generation()
-        others = generation is None or generation != self._generation
-        if others:
+        changed = generation is None or generation != self._generation
+        if changed:
             self.tastes.clear()
             if self.store.meta("id") != self._identity:
-                self._start_again()
-        if others or self._stale:
+                self._reset()
+        if changed or self._stale:
             self.live.apply_changes(self.store)
             self._stale = False
-        self._generation = generation  # last: what fails before is tried again the next time
+        self._generation = generation  # last, so that everything is tried again after a failure
 
-    def _start_again(self) -> None:
-        """Another store has replaced this one: a backup was restored."""
-        self.live.start_again(self.store)
+    def _reset(self) -> None:
+        """Set up again, because the contents of the store were replaced: a backup was restored."""
+        self.live.reset(self.store)
         try:
             self._set_up(new_catalog=False)
         except ValueError as error:
-            raise StoreError(f"the store was replaced by one that does not fit: {error}") from error
+            raise StoreError(
+                f"the contents of the store were replaced by others that this process cannot use: {error}"
+            ) from error
 
-    def conclude(self, transaction: Transaction) -> None:
-        """After the commit: cache what is durable now."""
+    def after_commit(self, transaction: Transaction) -> None:
+        """Add the tastes of a transaction to the cache, now that they are durable."""
         if not self.store.shared:
             for user in transaction.forgotten:
-                self.tastes.drop(user)
+                self.tastes.remove(user)
             for key, taste in transaction.tastes.items():
                 if key[0] not in transaction.forgotten:
-                    self.tastes.keep(key, taste)
+                    self.tastes.add(key, taste)
         if transaction.forgotten:
             self.store.scrub()
         self._stale = self._stale or bool(transaction.changed)
         if self.on_counts is not None:
             self.on_counts(transaction.counted)
 
-    def abandon(self) -> None:
-        """Instead of a commit, or after one that failed: undo everything."""
+    def after_failure(self) -> None:
+        """Roll back a transaction that failed, before or during its commit."""
         self.store.rollback()
         self.tastes.clear()
 
@@ -292,93 +299,100 @@ class Recommender:
         learner: str | None = None,
         alpha: float | None = None,
     ) -> Shown:
-        """Choose a list for a user; candidates and exclude are names of items. It is stored as an impression."""
+        """Recommend a list to a user, and store it as an impression.
+
+        K and alpha: by default, those of the learner. candidates: the names of the items to choose from, by default
+        all items. exclude: the names of items not to show. learner: by default, the one that the user is assigned to.
+        """
         shown: Shown = self._one(Recommend(user, K, candidates, exclude, learner, alpha))
         return shown
 
     def feedback(self, impression: str, clicked: Sequence[int]) -> Answer:
-        """Learn which positions of a list were clicked, [] for none; durable when this returns.
+        """Learn which positions of a list were clicked, or [] if none was. It is durable when this returns.
 
-        A duplicate changes nothing and returns the same. Positions other than those recorded raise :class:`Conflict`;
-        an impression that is not kept raises :class:`Unknown`.
+        Sending the same feedback again changes nothing and returns the same answer. Raises :class:`Conflict` if
+        different feedback is already recorded, and :class:`Unknown` if the impression is not stored (any more).
         """
         answer: Answer = self._one(Feedback(id_bytes(impression), clicked))
         return answer
 
     def undo(self, impression: str) -> Answer:
-        """Take feedback back: statistics are as if it had never come.
+        """Undo feedback, so that the statistics are as if it had never been given.
 
-        Exact to the last bit if all impressions that the user's statistics were learned from are still kept and are no
-        more than 300; otherwise up to rounding, by subtraction.
+        If the user's statistics were learned from at most 300 impressions, and all of them are still stored, the
+        result is exact to the last bit. Otherwise the feedback is subtracted, and the result is exact up to rounding.
         """
         answer: Answer = self._one(Undo(id_bytes(impression)))
         return answer
 
     def impression(self, impression: str) -> Impression:
-        """A list as it was shown, and the answer to it."""
-        seen: Impression = self._one(GetImpression(id_bytes(impression)))
-        return seen
+        """Return a list as it was shown, and the answer to it."""
+        shown: Impression = self._one(GetImpression(id_bytes(impression)))
+        return shown
 
     def user(self, name: str) -> User:
-        """What is known of a user: learned taste with intervals, counts."""
+        """Return what is known about a user: the learned taste with intervals, and counts."""
         user: User = self._one(GetUser(name))
         return user
 
     def history(self, user: str, *, before: str | None = None, limit: int = 100) -> list[Impression]:
-        """A user's impressions before one of them, the latest first."""
+        """Return a page of a user's impressions, latest first. before: only impressions that precede this one."""
         page: list[Impression] = self._one(
             GetHistory(user, AFTER_ALL if before is None else id_bytes(before, "before"), limit)
         )
         return page
 
     def impressions(self, user: str) -> Iterator[Impression]:
-        """All impressions of a user that are kept, the latest first."""
+        """Yield all stored impressions of a user, latest first."""
         before = None
         while page := self.history(user, before=before, limit=500):
             yield from page
             before = page[-1].impression
 
     def forget(self, user: str) -> Forgotten:
-        """Remove all of a user: statistics and impressions."""
+        """Remove everything about a user: statistics and impressions."""
         forgotten: Forgotten = self._one(ForgetUser(user))
         return forgotten
 
     def export(self, user: str) -> dict[str, Any]:
-        """All that is kept of a user: statistics by learner, and impressions, the oldest first."""
+        """Return everything that is stored about a user: statistics by learner, and impressions, oldest first."""
         learned: dict[str, LearnerStatistics] = self._one(GetStatistics(user))
-        seen = list(self.impressions(user))[::-1]
-        if not learned and not seen:
+        shown = list(self.impressions(user))[::-1]
+        if not learned and not shown:
             raise Unknown(f"user {user!r} is not known")
-        return {"user": user, "exported_at": self.clock(), "learners": learned, "impressions": seen}
+        return {"user": user, "exported_at": self.clock(), "learners": learned, "impressions": shown}
 
     def items(self, *, offset: int = 0, limit: int = 100, contains: str = "") -> Items:
-        """A page of the items whose names hold some text."""
+        """Return a page of the items. contains: only items whose names contain this text."""
         page: Items = self._one(FindItems(offset, limit, contains))
         return page
 
     def put_item(self, name: Any, weights: Mapping[Any, float]) -> Item:
-        """Add an item, or change its weights by topic. The next list can already show it."""
+        """Add an item, or change its weights by topic. The next list can already contain it."""
         item: Item = self._one(PutItem(name, weights))
         return item
 
     def remove_item(self, name: Any) -> Item:
-        """Remove an item. What was learned from it stays."""
+        """Remove an item. It is no longer shown, but what was learned from it is kept."""
         item: Item = self._one(RemoveItem(name))
         return item
 
     def tidy(self, limit: int = 1000) -> Tidied:
-        """Time out overdue impressions and remove expired ones, at most ``limit`` of each; repeat until both are 0."""
+        """Time out overdue impressions and remove expired ones, at most ``limit`` of each.
+
+        Returns how many. Call it again until both numbers are 0.
+        """
         return Tidied(self._one(TimeOut(limit)), self._one(Prune(limit)))
 
     def stats(self, hours: int = 24) -> Stats:
-        """How the learners do: click rates with intervals, diversity, exploration, calibration."""
+        """Return the learners' click rates with intervals, diversity, exploration and calibration."""
         stats: Stats = self._one(GetStats(hours))
         return stats
 
-    def metas(self, prefix: str) -> dict[str, str]:
-        """What :class:`~thali.service.recommender.operations.SetMeta` has stored under names that begin with prefix."""
+    def meta_with_prefix(self, prefix: str) -> dict[str, str]:
+        """Return the stored values whose names begin with prefix."""
         with self._lock, self.store.transaction(PATIENCE_S):
-            return self.store.metas(prefix)
+            return self.store.meta_with_prefix(prefix)
 
     def close(self) -> None:
         """Close the store."""

@@ -1,4 +1,4 @@
-"""Learn from a log of past impressions and clicks, in bulk and exactly once."""
+"""Replays: learning from a log of past lists and clicks, each exactly once."""
 
 from __future__ import annotations
 
@@ -12,42 +12,45 @@ from thali.service.recommender.handlers.lists import check_past
 from thali.service.recommender.operations import AddPast, Refused, SetMeta
 from thali.service.recommender.recommender import Recommender
 
-# Lines that are learned in one transaction.
+# How many lines are learned in one transaction.
 PAGE = 250
-#: The names of stored values that say how far replays have come begin with this.
+#: The store keeps the progress of replays as values whose names begin with this.
 PREFIX = "replay:"
 FIELDS = ("user", "items", "clicked", "time", "learner")
 
 
 class Replayed(NamedTuple):
-    """What a replay did."""
+    """The result of a replay."""
 
     learned: int
-    """Lines that were learned from now."""
+    """The number of lines that this replay learned."""
     before: int
-    """Lines of the same file that had been learned before."""
+    """The number of lines of the same file that were already learned previously."""
 
 
 def replay(
     recommender: Recommender, path: str | Path, progress: Callable[[int], None] = lambda lines: None
 ) -> Replayed:
-    """Learn from a log: a line of JSON for each list that was shown, in any order.
+    """Learn from a log with one line of JSON for each list that was shown. The lines may be in any order.
 
-    ``{"user": "ana", "items": ["Heat", "Fargo"], "clicked": [1], "time": 1730000000, "learner": "default"}``: clicked
-    positions from 0, [] for none, null if it is not known; time in seconds since 1970 and learner may be missing. Gains
-    are those that the items have now. Lists older than what is kept are learned from, but not kept as impressions.
+    A line looks like this:
+    ``{"user": "ana", "items": ["Heat", "Fargo"], "clicked": [1], "time": 1730000000, "learner": "default"}``.
+    clicked contains the clicked positions, counted from 0. It is [] if there was no click, and null if that is unknown.
+    time, in seconds since 1970, and learner are optional. Gains are computed with the current weights of the items.
+    Lists that are older than impressions are kept are learned, but not stored as impressions.
 
-    The whole file is looked through before anything is learned. The store remembers how far it is, by a digest of the
-    lines: a replay that was stopped goes on from there, one of the same file again does nothing, and one of a log that
-    has grown learns what is new. Two at once are a :class:`Conflict`.
+    The whole file is checked before anything is learned. The store records the progress, with a digest of the lines
+    so far. An interrupted replay therefore resumes where it stopped, replaying the same file again does nothing, and
+    replaying a log that has grown learns only the new lines. If two processes replay the same log at the same time,
+    one of them fails with :class:`Conflict`.
     """
     source = Path(path)
     if not source.is_file():
-        raise FileNotFoundError(f"log must be a file of JSON lines, found nothing at {source}")
-    done, mark = _done(source, recommender.metas(PREFIX))
-    before, now = done, recommender.clock()
+        raise FileNotFoundError(f"log must be an existing file with lines of JSON, found nothing at {source}")
+    before, progress_mark = _find_progress(source, recommender.meta_with_prefix(PREFIX))
+    now = recommender.clock()
     for number, _, past in _lines(source):
-        if number > done:
+        if number > before:
             try:
                 check_past(recommender, past, now)
             except Refused as refusal:
@@ -59,12 +62,12 @@ def replay(
             continue
         page.append(past)
         if len(page) == PAGE:
-            mark = _learn(recommender, page, mark, digest, number)
+            progress_mark = _learn(recommender, page, progress_mark, digest, number)
             learned += len(page)
             progress(len(page))
             page.clear()
     if page:
-        _learn(recommender, page, mark, digest, number)
+        _learn(recommender, page, progress_mark, digest, number)
         learned += len(page)
         progress(len(page))
     return Replayed(learned, before)
@@ -73,28 +76,31 @@ def replay(
 def _learn(
     recommender: Recommender, page: list[AddPast], mark: tuple[str, str] | None, digest: str, number: int
 ) -> tuple[str, str]:
-    """Learn, and move the mark, which nobody else may have moved meanwhile."""
+    """Learn lines, and replace the mark (name and value) that records the progress.
+
+    Fails with Conflict if another process has replaced the mark in the meantime.
+    """
     new = f"{PREFIX}{digest}", str(number)
-    moved = [SetMeta(*new, was=None)]
+    replacement = [SetMeta(*new, expected=None)]
     if mark is not None:
-        moved.insert(0, SetMeta(mark[0], None, was=mark[1]))
-    recommender.perform([*moved, *page], whole=True)
+        replacement.insert(0, SetMeta(mark[0], None, expected=mark[1]))
+    recommender.perform([*replacement, *page], whole=True)
     return new
 
 
-def _done(path: Path, marks: dict[str, str]) -> tuple[int, tuple[str, str] | None]:
-    """How many lines were learned before, and the mark that says so: the longest beginning that has one."""
-    done: tuple[int, tuple[str, str] | None] = 0, None
+def _find_progress(path: Path, marks: dict[str, str]) -> tuple[int, tuple[str, str] | None]:
+    """Return how many lines of a file were already learned, and the name and value of the mark that records it."""
+    progress: tuple[int, tuple[str, str] | None] = 0, None
     if marks:
         for number, digest, _ in _lines(path):
             name = f"{PREFIX}{digest}"
             if marks.get(name) == str(number):
-                done = number, (name, marks[name])
-    return done
+                progress = number, (name, marks[name])
+    return progress
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, AddPast]]:
-    """Number, digest of all up to it, and content of each line that is not empty."""
+    """Yield the number of each line that is not empty, a digest of all lines up to it, and its content."""
     digest = sha256()
     with open(path, encoding="utf-8") as file:
         for number, text in enumerate(file, start=1):
@@ -103,7 +109,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str, AddPast]]:
                 try:
                     past = _past(json.loads(line))
                 except json.JSONDecodeError as error:
-                    raise ValueError(f"{path}, line {number}: must be JSON: {error.msg}") from None
+                    raise ValueError(f"{path}, line {number}: must be valid JSON: {error.msg}") from None
                 except ValueError as error:
                     raise ValueError(f"{path}, line {number}: {error}") from None
                 yield number, digest.hexdigest(), past
@@ -111,5 +117,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str, AddPast]]:
 
 def _past(line: Any) -> AddPast:
     if not isinstance(line, dict) or not {"user", "items", "clicked"} <= line.keys() <= set(FIELDS):
-        raise ValueError(f"must be an object with user, items, clicked and perhaps time, learner, got {line!r:.80}")
+        raise ValueError(
+            f"must be an object with user, items and clicked, and optionally time and learner, got {line!r:.80}"
+        )
     return AddPast(line["user"], line["items"], line["clicked"], line.get("time"), line.get("learner"))

@@ -1,4 +1,4 @@
-"""The numbers of a list that is shown: measured, stored, and described with names."""
+"""The numbers that describe a list when it is shown, and the description of a list with the names of its topics."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from thali_client.types import ShownItem
 
 
 class Measured(NamedTuple):
-    """What is written down of a list when it is shown."""
+    """The numbers that are recorded when a list is shown."""
 
     numbers: Explanation
     predicted: float
-    """1 - Π(1 - belief), beliefs taken as probabilities."""
+    """The predicted click probability 1 - Π(1 - belief), with beliefs clipped to the range from 0 to 1."""
     diversity: float
-    """The mean distance of two items: :func:`thali.diversity.intra_list_distance`."""
+    """The mean distance between two items. See :func:`thali.diversity.intra_list_distance`."""
     exploration: float
-    """Σ exploration / Σ (|belief| + exploration)."""
+    """The share of exploration, Σ exploration / Σ (|belief| + exploration)."""
 
 
 def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measured:
-    """Beliefs, explorations and gains of a list (K,) for one user. Cost: O(K·s² + K²·s)."""
+    """Compute the numbers of a list (K,) of item numbers for one user. Cost: O(K·s² + K²·s), with s topics per item."""
     estimate, alpha = state.solution[0] * policy.sigma**-2, float(policy.optimism(state)[0])
     parts = explain(policy.catalog, chosen, estimate, state.inverse[0], alpha, features=policy.features)
     beliefs, explorations = parts.belief.tolist(), parts.exploration.tolist()
@@ -44,13 +44,18 @@ def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measu
 def describe(
     shown: Impression, numbers: Explanation, topic_names: Sequence[Any], kind: Callable[..., Any], **more: Any
 ) -> Any:
-    """A list with names in place of numbers, as a :class:`thali_client.types.Shown` or a class built on it."""
+    """Describe a list with the names of its topics.
+
+    kind: the class of the result, :class:`thali_client.types.Shown` or a subclass; more: its additional fields.
+    """
     topics, values = [topic_names[j] for j in numbers.topics.tolist()], numbers.gains.tolist()
-    items, at = [], 0
+    items, begin = [], 0
     for k, (item, size, belief, exploration) in enumerate(
         zip(shown.items, numbers.sizes.tolist(), numbers.belief.tolist(), numbers.exploration.tolist(), strict=True)
     ):
-        its = topics[at : at + size]
-        items.append(ShownItem(k, item, its, dict(zip(its, values[at : at + size])), belief, exploration))  # noqa: B905
-        at += size
+        end = begin + size
+        item_topics = topics[begin:end]
+        gains = dict(zip(item_topics, values[begin:end]))  # noqa: B905 (strict takes time, and the lengths are equal)
+        items.append(ShownItem(k, item, item_topics, gains, belief, exploration))
+        begin = end
     return kind(id_text(shown.id), shown.user, shown.learner, shown.shown_at, shown.predicted, items, **more)

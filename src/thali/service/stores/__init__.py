@@ -1,4 +1,4 @@
-"""Stores for everything learned: a SQLite file, or PostgreSQL for many machines."""
+"""Stores for everything that is learned: a SQLite file, or PostgreSQL for many machines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ __all__ = ["SqlStore", "StoreError", "open_store"]
 
 
 def open_store(url: str) -> SqlStore:
-    """Open the store at a URL: ``sqlite:///taste.db`` (a local path follows the third slash) or ``postgresql://…``."""
+    """Open the store at a URL: ``sqlite:///taste.db`` or ``postgresql://…``.
+
+    The path of a SQLite file follows the third slash. It is relative, unless a fourth slash makes it absolute.
+    """
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         from thali.service.stores.sqlite import SqliteStore
@@ -19,4 +22,5 @@ def open_store(url: str) -> SqlStore:
         from thali.service.stores.postgres import PostgresStore
 
         return PostgresStore(url)
-    raise ValueError(f"store must be sqlite:///FILE or postgresql://…, got {scheme + '://…' if rest else url!r}")
+    given = f"{scheme}://…" if rest else url  # the rest of a URL may contain a password
+    raise ValueError(f"store must be a URL of the form sqlite:///FILE or postgresql://…, got {given!r}")

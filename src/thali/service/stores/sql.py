@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from thali.service.stores.records import Change, Heading, Impression, Key, Statistics, StoreError, Writes
 from thali.service.stores.waiting import BLOCKING, begin, run_blocking
 
-# Entry i migrates a store from version i to i + 1. {blob}, {real} and {text} stand for the database's own types; {text}
-# is for names, which are ordered by code point. Never edit a migration: add one.
+# Entry i migrates a store from version i to version i + 1. {blob}, {real} and {text} stand for types of the database.
+# {text} is for names, which are ordered by code point. Never edit a migration. Add a new one instead.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "CREATE TABLE meta (name {text} PRIMARY KEY, value TEXT NOT NULL)",
@@ -32,7 +32,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 VERSION = len(MIGRATIONS)
-#: Tables with their columns, in an order in which they can be copied.
+#: The columns of each table. Tables can be copied in this order.
 TABLES: dict[str, tuple[str, ...]] = {
     "meta": ("name", "value"),
     "topic_sets": ("number", "names"),
@@ -46,7 +46,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     ),
     "counters": ("hour", "learner", "worker", "name", "value"),
 }
-#: Their primary keys.
+#: The primary key of each table.
 KEYS: dict[str, tuple[str, ...]] = {
     "meta": ("name",),
     "topic_sets": ("number",),
@@ -57,38 +57,41 @@ KEYS: dict[str, tuple[str, ...]] = {
     "impressions": ("id",),
     "counters": ("hour", "learner", "worker", "name"),
 }
-SHOWN = ", ".join(TABLES["impressions"])
-KEPT = "topics, updates, sequence, numbers"
+IMPRESSION_COLUMNS = ", ".join(TABLES["impressions"])
+#: The columns of the table statistics without its key.
+STATISTICS_COLUMNS = "topics, updates, sequence, numbers"
 
 
 class SqlStore(ABC):
-    """Durable data: statistics, impressions, catalog changes and counters.
+    """A durable store of statistics, impressions, catalog changes and counters.
 
-    Use it from one thread at a time. Everything happens between :meth:`begin` and :meth:`commit` or :meth:`rollback`.
-    A failure raises :class:`StoreError` and leaves the store unchanged. Values are always bound as parameters, never
-    formatted into a statement.
+    Use a store from one thread at a time. Call its methods in a transaction: after :meth:`begin`, and before
+    :meth:`commit` or :meth:`rollback`. A failure raises :class:`StoreError` and leaves the store unchanged. Values are
+    always bound as parameters, never formatted into a statement.
     """
 
-    #: The database: "sqlite" or "postgresql".
+    #: The kind of database: "sqlite" or "postgresql".
     kind: ClassVar[str]
-    #: Whether other processes may write at any time, so that nothing read may be cached.
+    #: Whether other processes may write at any time. If so, nothing that was read may be cached.
     shared: ClassVar[bool]
-    words: ClassVar[dict[str, str]]
-    #: The URL to show, without a password.
+    #: The database's types for the placeholders {blob}, {real} and {text} in migrations.
+    column_types: ClassVar[dict[str, str]]
+    #: The URL without its password, to show to users.
     url: str
 
     @abstractmethod
     def begin(self, *, write: bool = True) -> bool:
-        """Start a transaction, reconnecting if necessary. A read-only one sees a consistent snapshot.
+        """Begin a transaction, and reconnect if necessary. A read-only transaction sees a consistent snapshot.
 
-        Returns False if another process holds the store: try again a little later.
+        Returns False if another process is using the store. Try again a little later.
         """
 
     @contextmanager
     def transaction(self, patience: float, *, write: bool = True) -> Iterator[None]:
-        """Run a block in a transaction, rolled back on error; waits up to patience seconds for its turn.
+        """Run a block in a transaction, which is rolled back if the block raises an exception.
 
-        For set-up and whole-store commands. Operations go through ``perform`` in service/recommender/transaction.py.
+        Waits up to patience seconds while another process is using the store. This is for set-up and for commands on
+        whole stores. Operations use ``perform`` in service/recommender/transaction.py instead.
         """
         run_blocking(begin(self, BLOCKING, patience, write=write))
         try:
@@ -100,11 +103,11 @@ class SqlStore(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Commit the transaction: it is on disk when this returns."""
+        """Commit the transaction. Everything is on disk when this returns."""
 
     @abstractmethod
     def rollback(self) -> None:
-        """Undo the transaction; never fails."""
+        """Roll back the transaction. Never raises an exception."""
 
     @abstractmethod
     def close(self) -> None:
@@ -112,81 +115,90 @@ class SqlStore(ABC):
 
     @abstractmethod
     def generation(self) -> int | None:
-        """A number that changes whenever another process has written; None if that can happen at any time."""
+        """Return a number that changes whenever another process writes, or None if that can happen at any time."""
 
     @abstractmethod
-    def again(self) -> SqlStore:
-        """Another connection to the same store, to read in parallel with this one."""
+    def new_connection(self) -> SqlStore:
+        """Open another connection to the same store, for use in parallel with this one."""
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement, with ? for values."""
+        """Execute a statement, with ? in place of values, and return its rows."""
 
     @abstractmethod
     def execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Execute a statement for many rows of values."""
+        """Execute a statement once per row of values."""
 
     @abstractmethod
     def version(self) -> int:
-        """The version of the tables, 0 if there are none."""
+        """Return the version of the tables, or 0 if there are none."""
 
     @abstractmethod
     def size(self) -> int:
-        """Bytes used on disk; call in a transaction."""
+        """Return the number of bytes used on disk."""
 
     @abstractmethod
     def lock_setup(self) -> None:
-        """Keep other processes from setting up the same store until commit."""
+        """Keep other processes from setting up the same store until this transaction ends."""
 
     @abstractmethod
     def impressions(self, ids: Sequence[bytes]) -> dict[bytes, Impression]:
-        """Impressions by id, for those that exist, locked against other processes until commit."""
+        """Return the impressions with these ids. Ids that do not exist are left out.
+
+        The impressions are locked against other processes until this transaction ends.
+        """
 
     @abstractmethod
     def statistics(self, keys: Sequence[Key]) -> dict[Key, Statistics]:
-        """Statistics by key, for those that exist; read only."""
+        """Return the statistics for these keys, without locking them. Keys that do not exist are left out."""
 
     @abstractmethod
-    def hold(self, keys: Sequence[Key], blank: Statistics) -> dict[Key, Statistics]:
-        """Statistics of all keys, locked against other processes until commit; blank for missing ones."""
+    def lock_statistics(self, keys: Sequence[Key], blank: Statistics) -> dict[Key, Statistics]:
+        """Return the statistics for all of these keys, with ``blank`` for those that do not exist.
 
-    # Setting up
+        They are locked against other processes until this transaction ends.
+        """
+
+    # Set-up
 
     def migrate(self) -> int:
-        """Migrate the tables to this version of thali and return their old version. Call in a transaction."""
+        """Migrate the tables to the current version, and return their old version."""
         self.lock_setup()
         old = self.version()
         if old > VERSION:
-            raise ValueError(f"store {self.url} must be of version {VERSION} or before, got {old}: thali is too old")
+            raise ValueError(
+                f"store {self.url} must have tables of version {VERSION} or lower, got {old}. "
+                "It was written by a newer version of thali: upgrade thali to use it"
+            )
         for number in range(old, VERSION):
             for statement in MIGRATIONS[number]:
-                self.execute(statement.format_map(self.words))
+                self.execute(statement.format_map(self.column_types))
         if old < VERSION:
             self.set_meta("version", str(VERSION))
         return old
 
     def meta(self, name: str) -> str | None:
-        """A stored value by name, such as how far time-outs have been processed."""
+        """Return the value stored under a name, such as "timed_out_until", or None if there is none."""
         rows = self.execute("SELECT value FROM meta WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
     def set_meta(self, name: str, value: str) -> None:
-        """Store a value by name."""
+        """Store a value under a name."""
         self.execute(
             "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (name, value),
         )
 
     def drop_meta(self, name: str) -> None:
-        """Delete the value of this name."""
+        """Delete the value stored under a name."""
         self.execute("DELETE FROM meta WHERE name = ?", (name,))
 
-    def metas(self, prefix: str) -> dict[str, str]:
-        """All stored values whose names begin with prefix."""
+    def meta_with_prefix(self, prefix: str) -> dict[str, str]:
+        """Return all values that are stored under names that begin with prefix, by name."""
         return dict(self.execute("SELECT name, value FROM meta WHERE substr(name, 1, ?) = ?", (len(prefix), prefix)))
 
     def topic_sets(self) -> list[list[str]]:
-        """All sets of topics so far, by number; the last one is current."""
+        """Return all sets of topics so far, ordered by number. The last one is current."""
         return [json.loads(names) for (names,) in self.execute("SELECT names FROM topic_sets ORDER BY number")]
 
     def add_topics(self, number: int, names: Sequence[Any]) -> None:
@@ -194,7 +206,7 @@ class SqlStore(ABC):
         self.execute("INSERT INTO topic_sets (number, names) VALUES (?, ?)", (number, json.dumps(list(names))))
 
     def learners(self) -> dict[str, dict[str, Any]]:
-        """The settings of each learner by name."""
+        """Return the settings of each learner, by name."""
         return {name: json.loads(settings) for name, settings in self.execute("SELECT name, settings FROM learners")}
 
     def add_learner(self, name: str, settings: dict[str, Any]) -> None:
@@ -204,27 +216,27 @@ class SqlStore(ABC):
     # The catalog
 
     def heading(self) -> Heading | None:
-        """The current catalog, if any."""
+        """Return the record of the current catalog, if any."""
         rows = self.execute("SELECT epoch, digest, changes FROM catalogs ORDER BY epoch DESC LIMIT 1")
         return Heading(*rows[0]) if rows else None
 
     def add_catalog(self, epoch: int, digest: str) -> None:
-        """Add a catalog, which becomes the current one."""
+        """Add the record of a catalog, which becomes the current one."""
         self.execute("INSERT INTO catalogs (epoch, digest, changes) VALUES (?, ?, 0)", (epoch, digest))
 
-    def changes_made(self, epoch: int) -> int:
-        """The number of changes to a catalog."""
+    def change_count(self, epoch: int) -> int:
+        """Return the number of changes to a catalog."""
         return int(self.execute("SELECT changes FROM catalogs WHERE epoch = ?", (epoch,))[0][0])
 
     def changes(self, epoch: int, after: int) -> list[Change]:
-        """The changes since change number after."""
+        """Return the changes to a catalog whose numbers are greater than ``after``, in order."""
         rows = self.execute(
             "SELECT seq, item, weights, at FROM item_changes WHERE epoch = ? AND seq > ? ORDER BY seq", (epoch, after)
         )
         return [Change(seq, json.loads(item), weights and json.loads(weights), at) for seq, item, weights, at in rows]
 
     def next_change(self, epoch: int) -> int:
-        """Allocate the number of the next change. Other callers wait until this transaction commits."""
+        """Allocate the number of the next change. Other processes wait for theirs until this transaction ends."""
         rows = self.execute("UPDATE catalogs SET changes = changes + 1 WHERE epoch = ? RETURNING changes", (epoch,))
         return int(rows[0][0])
 
@@ -236,21 +248,27 @@ class SqlStore(ABC):
             (epoch, change.seq, json.dumps(change.item), weights, change.at),
         )
 
-    # A batch
+    # Writing
 
     def write(self, writes: Writes, worker: str) -> None:
-        """Write everything from a batch."""
+        """Write everything in ``writes``. Counters are kept per worker, so that workers do not wait for each other."""
         if writes.shown:
-            marks = ", ".join("?" * len(TABLES["impressions"]))
-            self.execute_many(f"INSERT INTO impressions ({SHOWN}) VALUES ({marks})", map(_row, writes.shown))
+            placeholders = ", ".join("?" * len(TABLES["impressions"]))
+            self.execute_many(
+                f"INSERT INTO impressions ({IMPRESSION_COLUMNS}) VALUES ({placeholders})",
+                map(_row_of_impression, writes.shown),
+            )
         if writes.answered:
             self.execute_many(
                 "UPDATE impressions SET clicked = ?, answer = ?, answered_at = ?, sequence = ? WHERE id = ?",
-                [(_clicked(i), i.answer, i.answered_at, i.sequence, i.id) for _, i in sorted(writes.answered.items())],
+                [
+                    (_clicked_json(i), i.answer, i.answered_at, i.sequence, i.id)
+                    for _, i in sorted(writes.answered.items())
+                ],
             )
         if writes.statistics:
             self.execute_many(
-                f'INSERT INTO statistics ("user", learner, {KEPT}) VALUES (?, ?, ?, ?, ?, ?) '
+                f'INSERT INTO statistics ("user", learner, {STATISTICS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?) '
                 'ON CONFLICT ("user", learner) DO UPDATE SET topics = excluded.topics, updates = excluded.updates, '
                 "sequence = excluded.sequence, numbers = excluded.numbers",
                 [(*key, s.topics, s.updates, s.sequence, s.numbers) for key, s in sorted(writes.statistics.items())],
@@ -268,17 +286,19 @@ class SqlStore(ABC):
 
     # Reading
 
-    def of_user(self, user: str) -> dict[str, Statistics]:
-        """A user's statistics by learner."""
-        rows = self.execute(f'SELECT learner, {KEPT} FROM statistics WHERE "user" = ? ORDER BY learner', (user,))
-        return {learner: Statistics(*rest) for learner, *rest in rows}
+    def statistics_of_user(self, user: str) -> dict[str, Statistics]:
+        """Return a user's statistics, by learner."""
+        rows = self.execute(
+            f'SELECT learner, {STATISTICS_COLUMNS} FROM statistics WHERE "user" = ? ORDER BY learner', (user,)
+        )
+        return {learner: Statistics(*columns) for learner, *columns in rows}
 
     def history(self, user: str, before: bytes, limit: int) -> list[Impression]:
-        """A user's impressions before an id, latest first."""
+        """Return a user's impressions before an id, latest first."""
         return self._impressions('"user" = ? AND id < ? ORDER BY id DESC LIMIT ?', (user, before, limit))
 
     def counts_of_user(self, user: str) -> dict[str, tuple[int, int, int]]:
-        """By learner: the number of a user's impressions, of answered ones, and of those with a click."""
+        """Return the numbers of a user's impressions, answered impressions and impressions with a click, by learner."""
         rows = self.execute(
             "SELECT learner, count(*), count(clicked), sum(CASE WHEN clicked <> '[]' THEN 1 ELSE 0 END) "
             'FROM impressions WHERE "user" = ? GROUP BY learner',
@@ -286,14 +306,14 @@ class SqlStore(ABC):
         )
         return {learner: (shown, answered, int(clicked or 0)) for learner, shown, answered, clicked in rows}
 
-    def learned(self, user: str, learner: str) -> list[Impression]:
-        """The stored impressions that a user's statistics were learned from, in the order of learning."""
+    def learned_impressions(self, user: str, learner: str) -> list[Impression]:
+        """Return the stored impressions that a user's statistics were learned from, in the order of learning."""
         return self._impressions(
             '"user" = ? AND learner = ? AND sequence IS NOT NULL ORDER BY sequence', (user, learner)
         )
 
     def unanswered(self, since: bytes, before: bytes, limit: int) -> list[bytes]:
-        """Ids of unanswered impressions with since ≤ id < before, oldest first."""
+        """Return the ids of unanswered impressions with since ≤ id < before, oldest first."""
         rows = self.execute(
             "SELECT id FROM impressions WHERE id >= ? AND id < ? AND clicked IS NULL ORDER BY id LIMIT ?",
             (since, before, limit),
@@ -301,7 +321,7 @@ class SqlStore(ABC):
         return [bytes(id) for (id,) in rows]
 
     def users(self, after: str, limit: int) -> list[str]:
-        """Names of users with statistics, ascending."""
+        """Return the names of users with statistics that come after a name, in ascending order."""
         rows = self.execute(
             'SELECT DISTINCT "user" FROM statistics WHERE "user" > ? AND sequence > 0 ORDER BY "user" LIMIT ?',
             (after, limit),
@@ -309,7 +329,10 @@ class SqlStore(ABC):
         return [name for (name,) in rows]
 
     def counters(self, since: int) -> list[tuple[int, str, str, float]]:
-        """Hour, learner, name and value of all counters since an hour, and of hour 0, summed over workers."""
+        """Return the hour, learner, name and value of all counters, summed over workers.
+
+        Includes the counters from hour ``since`` on and those of hour 0.
+        """
         return [
             (hour, learner, name, float(value))
             for hour, learner, name, value in self.execute(
@@ -324,14 +347,14 @@ class SqlStore(ABC):
     def forget(self, user: str) -> tuple[int, dict[str, tuple[int, int]]]:
         """Remove everything about a user.
 
-        Returns the number of impressions removed, and (updates, sequence) by learner.
+        Returns the number of removed impressions, and the removed (updates, sequence) by learner.
         """
         removed = len(self.execute('DELETE FROM impressions WHERE "user" = ? RETURNING 1', (user,)))
         rows = self.execute('DELETE FROM statistics WHERE "user" = ? RETURNING learner, updates, sequence', (user,))
         return removed, {learner: (updates, sequence) for learner, updates, sequence in rows}
 
     def prune(self, before: bytes, limit: int) -> int:
-        """Remove at most limit impressions before an id, oldest first; returns how many were removed."""
+        """Remove at most ``limit`` impressions before an id, oldest first. Returns how many were removed."""
         return len(
             self.execute(
                 "DELETE FROM impressions WHERE id IN (SELECT id FROM impressions WHERE id < ? ORDER BY id LIMIT ?) "
@@ -341,42 +364,42 @@ class SqlStore(ABC):
         )
 
     def unlearn(self, keys: Iterable[Key]) -> None:
-        """Mark the impressions of these users and learners as no longer part of any statistics."""
+        """Mark the impressions of these users and learners as no longer included in any statistics."""
         self.execute_many(
             'UPDATE impressions SET sequence = NULL WHERE "user" = ? AND learner = ? AND sequence IS NOT NULL',
             sorted(keys),
         )
 
-    def scrub(self) -> None:  # noqa: B027 (a server needs nothing of the kind)
-        """After a commit, erase traces of removed data outside the tables, where the store can."""
+    def scrub(self) -> None:  # noqa: B027 (PostgreSQL needs nothing of the kind)
+        """Erase removed data that is still on disk outside the tables, if possible. Call after a commit."""
 
     def clear(self, table: str) -> None:
-        """Remove all rows of one of the tables."""
+        """Remove all rows of a table."""
         self.execute(f"DELETE FROM {table}")
 
     def _impressions(self, where: str, values: Sequence[Any]) -> list[Impression]:
-        rows = self.execute(f"SELECT {SHOWN} FROM impressions WHERE {where}", values)
-        return [impression(row) for row in rows]
+        rows = self.execute(f"SELECT {IMPRESSION_COLUMNS} FROM impressions WHERE {where}", values)
+        return [impression_from_row(row) for row in rows]
 
 
-def impression(row: Sequence[Any]) -> Impression:
-    """An impression from its row."""
+def impression_from_row(row: Sequence[Any]) -> Impression:
+    """Return the impression in a row with IMPRESSION_COLUMNS."""
     id, user, learner, topics, items, numbers, predicted, clicked, answer, at, sequence = row
     try:
         names, positions = json.loads(items), None if clicked is None else json.loads(clicked)
     except ValueError as error:
-        raise StoreError(f"impression {bytes(id).hex()} is damaged: {error}") from error
+        raise StoreError(f"impression {bytes(id).hex()} is damaged in the store: {error}") from error
     return Impression(
         bytes(id), user, learner, topics, names, bytes(numbers), predicted, positions, answer, at, sequence
     )
 
 
-def _row(shown: Impression) -> tuple[Any, ...]:
+def _row_of_impression(shown: Impression) -> tuple[Any, ...]:
     return (
         *(shown.id, shown.user, shown.learner, shown.topics, json.dumps(shown.items), shown.numbers, shown.predicted),
-        *(_clicked(shown), shown.answer, shown.answered_at, shown.sequence),
+        *(_clicked_json(shown), shown.answer, shown.answered_at, shown.sequence),
     )
 
 
-def _clicked(shown: Impression) -> str | None:
+def _clicked_json(shown: Impression) -> str | None:
     return None if shown.clicked is None else json.dumps(shown.clicked)

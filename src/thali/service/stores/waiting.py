@@ -1,6 +1,6 @@
-"""How a caller waits for a store: for its turn to write, and for the disk.
+"""Ways to wait for a store: until it is free, and until a commit is on disk.
 
-Written as coroutines, so that a caller that may block and one in an event loop share the same code.
+The code that waits is written as coroutines, so that callers that may block and callers in an event loop can share it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from thali.service.stores.sql import SqlStore
 
 T = TypeVar("T")
-# Between two tries while another process holds the store.
+# The pause between two tries while another process is using the store.
 PAUSE_S = 0.002
 
 
 class Waiting(Protocol):
-    """How a caller waits."""
+    """A way to wait."""
 
     async def pause(self, seconds: float) -> None:
-        """Let another process finish with the store."""
+        """Wait while another process is using the store."""
         ...
 
     async def commit(self, store: SqlStore) -> None:
@@ -32,24 +32,24 @@ class Waiting(Protocol):
 
 
 class Blocking:
-    """Waits in the calling thread."""
+    """Waits by blocking the calling thread."""
 
     async def pause(self, seconds: float) -> None:
-        """Sleep."""
+        """Sleep in the calling thread."""
         time.sleep(seconds)
 
     async def commit(self, store: SqlStore) -> None:
-        """Commit."""
+        """Commit in the calling thread."""
         store.commit()
 
 
 BLOCKING = Blocking()
 
 
-def run_blocking(path: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that waits by :class:`Blocking` only, and therefore never suspends."""
+def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that waits with :class:`Blocking` only, and therefore never suspends."""
     try:
-        path.send(None)
+        coroutine.send(None)
     except StopIteration as done:
         result: T = done.value
         return result
@@ -57,9 +57,9 @@ def run_blocking(path: Coroutine[Any, Any, T]) -> T:
 
 
 async def begin(store: SqlStore, waiting: Waiting, patience: float, *, write: bool = True) -> None:
-    """Begin a transaction; wait for up to patience seconds while another process holds the store."""
+    """Begin a transaction. Wait up to patience seconds while another process is using the store."""
     until = time.monotonic() + patience
     while not store.begin(write=write):
         if time.monotonic() > until:
-            raise StoreError(f"store {store.url} was held by another process for {patience:g} s")
+            raise StoreError(f"store {store.url} was locked by another process for more than {patience:g} s")
         await waiting.pause(PAUSE_S)

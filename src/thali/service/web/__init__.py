@@ -1,1 +1,1 @@
-"""What a browser is shown: the page at ``/``, and the API's reference at ``/docs``. It speaks to the API only."""
+"""What a browser shows: the page at ``/``, which uses only the API, and the API reference at ``/docs``."""

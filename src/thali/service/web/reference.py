@@ -1,4 +1,4 @@
-"""The page at /docs: Swagger UI, from the package swagger-ui-py, so that it works where there is no internet."""
+"""The API reference at /docs: Swagger UI from the package swagger-ui-py, so that it works without internet access."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<title>thali: the API</title>
+<title>thali API</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="docs/swagger-ui.css">
@@ -37,28 +37,28 @@ START = 'SwaggerUIBundle({url: "openapi.json", dom_id: "#api", deepLinking: true
 
 @cache
 def folder() -> Path:
-    """Where the package keeps its assets."""
-    found = find_spec("swagger_ui")
-    if found is None or found.origin is None:
-        raise HTTPException(404, "the page needs the package swagger-ui-py, which is not installed")
-    return Path(found.origin).parent / "static"
+    """Return the folder in which the package keeps its files."""
+    package = find_spec("swagger_ui")
+    if package is None or package.origin is None:
+        raise HTTPException(404, "the API reference needs the package swagger-ui-py, which is not installed")
+    return Path(package.origin).parent / "static"
 
 
 @router.get("/docs")
 async def docs() -> Response:
-    """The page."""
+    """Return the page."""
     return Response(PAGE, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
 
 @router.get("/docs/start.js")
 async def start() -> Response:
-    """What starts it."""
+    """Return the script that starts Swagger UI."""
     return Response(START, media_type="text/javascript")
 
 
 @router.get("/docs/{name}")
 async def asset(name: str) -> Response:
-    """One of its parts, by name: no other file can be had."""
+    """Return one of the files that the page loads."""
     if name not in ASSETS:
-        raise HTTPException(404, "there is no such page")
+        raise HTTPException(404, f"the API reference has no file {name!r:.80}")
     return FileResponse(folder() / name, media_type=ASSETS[name])

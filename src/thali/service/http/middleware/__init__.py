@@ -1,20 +1,20 @@
-"""What every request passes before it reaches a route: one middleware a file, each a plain ASGI application.
+"""The middleware that every request passes before it reaches a route. Each is a plain ASGI application in its own file.
 
-From the outside in; a request passes them downwards, its response upwards:
+A request passes them in this order, and its response passes them in the reverse order:
 
-1. ``RequestIds``: first, since responses, errors and the log all name the request.
-2. ``ResponseHeaders``: outside of everything that responds, so that every response has them, errors included.
-3. ``AccessLog``: outside of ``Errors``, so that it sees the status which the caller gets; it times all that follows.
-4. ``Errors``: outside of everything that can fail.
-5. ``AllowedHosts``: a request meant for another host gets no other information about this service.
-6. ``RequestLimits``: cheap checks, before a key is looked at and before any of the body is read.
-7. ``Keys``: who calls, before anything is done for them. What the role permits is for each route to decide.
-8. ``FastPath``: responds to the two most frequent requests itself and passes all others on to the framework.
+1. ``RequestIds`` is first, because responses, errors and the log all contain the id of the request.
+2. ``ResponseHeaders`` is outside everything that responds, so that every response has the headers, including errors.
+3. ``AccessLog`` is outside ``Errors``, so that it sees the status that the caller gets. It times everything below.
+4. ``Errors`` is outside everything that can fail.
+5. ``AllowedHosts`` comes early, so that a request for another host gets no other information about this service.
+6. ``RequestLimits`` makes cheap checks, before the key is compared and before any of the body is read.
+7. ``Keys`` finds out the caller's role. Each route decides for itself which role it requires.
+8. ``FastPath`` responds to the two most frequent requests itself, and passes all others on to the framework.
 
-If a request breaks several rules, the error is therefore that of the first one in this order.
+If a request breaks several rules, the caller is told about the first one in this order.
 
-The middlewares share some values in ``scope["state"]``: ``headers``, those of the request by lower-case name;
-``request_id``; ``status``, that of the response, 0 until it begins; and ``role``.
+The middleware shares some values in ``scope["state"]``: ``headers`` (the headers of the request, by lower-case name),
+``request_id``, ``status`` (the status of the response, or 0 until it begins) and ``role``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from thali.service.http.slowest import Slowest
 
 
 class Stack:
-    """The application inside all of its middlewares."""
+    """The application with all of its middleware."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Stack:
         self._outermost = RequestIds(inner, process)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request; start and stop go to the application directly."""
+        """Handle a request. Start and stop events bypass the middleware."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""A record of every request: metrics, the slowest requests, and a line of the log."""
+"""The access log: records every request in the metrics, among the slowest requests, and as a line of the log."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from thali.service.http.log import Log
 from thali.service.http.metrics import Metrics
 from thali.service.http.slowest import Slowest
 
-# Characters of a path that are logged: enough for the longest valid name and the route around it.
+# The longest part of a path that is logged. It is enough for the longest valid name and its route.
 LOGGED_PATH = 512
 
 
 class AccessLog:
-    """Times each request and records it; status 0 means that the caller left before there was a response."""
+    """Times and records each request. Status 0 means that the caller disconnected before there was a response."""
 
     def __init__(self, app: App, metrics: Metrics, slowest: Slowest, log: Log | None) -> None:
-        """log: where requests are logged; None to leave them out."""
+        """log: where to log requests, or None to log none."""
         self.app = app
         self._metrics, self._slowest, self._log = metrics, slowest, log
 
@@ -30,7 +30,7 @@ class AccessLog:
             self._record(scope, perf_counter() - begin)
 
     def _record(self, scope: Scope, seconds: float) -> None:
-        # The router notes the route that matched in the scope; a request that was rejected before has none.
+        # The router stores the matching route in the scope. A request that was rejected earlier has none.
         route = getattr(scope.get("route"), "path", "none")
         request_id, status = scope["state"]["request_id"], scope["state"]["status"]
         self._metrics.requests.labels(route, str(status)).observe(seconds)

@@ -1,4 +1,4 @@
-"""Every exception becomes a JSON error, and those that the operator should know about are logged."""
+"""Turns every exception into a JSON error, and logs those that concern the operator."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from thali.service.http.metrics import Metrics
 from thali.service.http.responses import EXPECTED_ERRORS, error_response, problem_of, send_problem
 from thali.service.stores import StoreError
 
-#: Takes an error and the id of the request that it happened in.
+#: A function that takes an error and the id of the request in which it occurred.
 ReportError = Callable[[Exception, str], None]
-# The end of a traceback, where the error is.
+# How many characters of a traceback are logged. They are its last ones, because the error is at the end.
 LOGGED_TRACEBACK = 4000
 
 
 class Errors:
-    """Turns exceptions into responses.
+    """Turns exceptions of other middleware into responses.
 
-    It meets those of other middlewares. Exceptions in a route are handled by the framework, with the handlers below;
-    it raises unexpected ones again after it has responded, so they end here.
+    The framework handles exceptions in routes itself, with the handlers that :func:`add_error_handlers` adds. After
+    it has responded to an unexpected exception, it raises that exception again, and this middleware then drops it.
     """
 
     def __init__(self, app: App, report_error: ReportError) -> None:
@@ -35,13 +35,13 @@ class Errors:
         try:
             await self.app(scope, receive, send)
         except Exception as error:
-            if scope["state"]["status"] == 0:  # otherwise a response has begun, and there cannot be another one
+            if scope["state"]["status"] == 0:  # otherwise a response has already begun
                 self._report_error(error, scope["state"]["request_id"])
                 await send_problem(scope, send, problem_of(error))
 
 
 def add_error_handlers(app: FastAPI, report_error: ReportError) -> None:
-    """Let the framework respond to exceptions in routes as the middleware does to others."""
+    """Make the framework respond to exceptions in routes in the same way as :class:`Errors`."""
 
     async def respond(request: Request, error: Exception) -> Response:
         report_error(error, request.state.request_id)
@@ -52,7 +52,10 @@ def add_error_handlers(app: FastAPI, report_error: ReportError) -> None:
 
 
 def error_reporter(metrics: Metrics, log: Log) -> ReportError:
-    """Count and log errors of the store, and log bugs with their traceback; other errors concern only the caller."""
+    """Return a function that counts and logs errors of the store, and logs bugs with their traceback.
+
+    It ignores other errors, because they concern only the caller.
+    """
 
     def report_error(error: Exception, request_id: str) -> None:
         if isinstance(error, StoreError):

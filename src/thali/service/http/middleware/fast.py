@@ -1,4 +1,4 @@
-"""A fast path for the most frequent requests: they take most of their time in the framework, so they bypass it."""
+"""A fast path for the most frequent requests. It bypasses the framework, which would take most of their time."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from thali.service.http.asgi import App, Receive, Scope, Send, send_json
 
 
 class FastRoute(NamedTuple):
-    """A route without the framework."""
+    """A route that does not use the framework."""
 
     path: str
     respond: Callable[[str | None, bytes], Awaitable[bytes]]
-    """Takes the caller's role and the body; returns the JSON of a response with status 200."""
+    """A function that takes the caller's role and the body, and returns the JSON of a response with status 200."""
 
 
 class FastPath:
     """Responds to requests that have a fast route, and passes all others on."""
 
     def __init__(self, app: App, routes: Mapping[tuple[str, str], FastRoute]) -> None:
-        """routes: by method and path; may be filled later, when the service starts."""
+        """routes: fast routes by method and path. They may be added later, when the service starts."""
         self.app, self._routes = app, routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -29,7 +29,7 @@ class FastPath:
         if route is None:
             await self.app(scope, receive, send)
             return
-        scope["route"] = route  # as the framework does, for the access log
+        scope["route"] = route  # for the access log; the framework does the same
         body, more = b"", True
         while more:
             message = await receive()

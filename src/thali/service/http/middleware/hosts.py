@@ -1,4 +1,4 @@
-"""The names under which the service may be called."""
+"""The host names under which callers may reach the service."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from thali.service.http.responses import Problem, send_problem
 
 
 class AllowedHosts:
-    """Refuses requests whose Host header has another name.
+    """Rejects requests whose Host header has any other name.
 
-    This prevents DNS rebinding: a page of another site could otherwise have its own name resolve to this machine, and
-    call the service from a visitor's browser.
+    This prevents DNS rebinding. Otherwise, another website could make its own name resolve to this machine, and call
+    the service from a visitor's browser.
     """
 
     def __init__(self, app: App, hosts: Iterable[str]) -> None:
@@ -24,12 +24,12 @@ class AllowedHosts:
         if _name(scope["state"]["headers"].get(b"host", b"")) in self._hosts:
             await self.app(scope, receive, send)
         else:
-            problem = Problem(421, "Host must be a name that this service was started with", "Host")
+            problem = Problem(421, "Host must be one of the host names that this service was started with", "Host")
             await send_problem(scope, send, problem)
 
 
 def _name(host: bytes) -> bytes:
-    """The name in a Host header, without the port.
+    """Return the name in a Host header, without the port.
 
     >>> [_name(host) for host in (b"Localhost:8000", b"127.0.0.1", b"[::1]:8000")]
     [b'localhost', b'127.0.0.1', b'::1']

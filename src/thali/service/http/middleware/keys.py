@@ -1,4 +1,4 @@
-"""Who calls: the role that a bearer key stands for."""
+"""Keys: determines the caller's role from the key in the Authorization header."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from thali.service.http.asgi import App, Receive, Scope, Send
 from thali.service.http.responses import Problem, send_problem
 from thali.service.http.settings import ROLES
 
-#: Needs no key: the page and what it requests first, the API reference, whether the service works.
+#: Paths that need no key: the page and its first request, the API reference, and the checks whether the service works.
 OPEN_PATHS = frozenset({"/", "/v1/about", "/healthz", "/readyz", "/openapi.json", "/docs"})
 OPEN_PREFIXES = ("/page/", "/docs/")
 UNAUTHORIZED = Problem(
@@ -22,13 +22,13 @@ UNAUTHORIZED = Problem(
 
 
 class Keys:
-    """Puts the caller's role into the scope; refuses callers without a key, except where none is needed.
+    """Adds the caller's role to the scope, and rejects callers without a valid key unless the path needs none.
 
-    A service without keys has no roles to tell apart: every caller has the highest.
+    If the service has no keys, every caller has the highest role.
     """
 
     def __init__(self, app: App, keys: Iterable[tuple[str, str]]) -> None:
-        """keys: roles and keys."""
+        """keys: pairs of a role and a key."""
         self.app = app
         self._digests = [(role, sha256(key.encode()).digest()) for role, key in keys]
 
@@ -43,11 +43,11 @@ class Keys:
         await self.app(scope, receive, send)
 
     def _role(self, authorization: bytes) -> str | None:
-        """The role of a key, if it is one; always compares all keys, each in constant time."""
+        """Return the role of a valid key, or None. Always compares with all keys, each in constant time."""
         scheme, _, key = authorization.partition(b" ")
         digest = sha256(key.strip()).digest()
-        found = None
-        for role, own in self._digests:
-            if hmac.compare_digest(digest, own):
-                found = role
-        return found if scheme.lower() == b"bearer" else None
+        matching_role = None
+        for role, valid_digest in self._digests:
+            if hmac.compare_digest(digest, valid_digest):
+                matching_role = role
+        return matching_role if scheme.lower() == b"bearer" else None

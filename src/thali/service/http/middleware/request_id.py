@@ -1,4 +1,4 @@
-"""An id for every request, for its response, for errors and for the log."""
+"""Gives every request an id, which its response, its errors and its line in the log contain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WELL_FORMED = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestIds:
-    """Takes the caller's X-Request-ID if it is well formed, otherwise makes one: the process's id and a number."""
+    """Uses the caller's X-Request-ID if it is well formed. Otherwise combines the process's id with a number."""
 
     def __init__(self, app: App, process: str) -> None:
         self.app = app

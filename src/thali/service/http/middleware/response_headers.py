@@ -1,10 +1,10 @@
-"""The headers that every response has."""
+"""Adds the headers that every response has."""
 
 from __future__ import annotations
 
 from thali.service.http.asgi import App, Message, Receive, Scope, Send
 
-#: Keep browsers and caches from misusing a response.
+#: Headers that tell browsers not to guess content types, not to store responses, and not to send the referrer.
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -13,9 +13,10 @@ SECURITY_HEADERS = (
 
 
 class ResponseHeaders:
-    """Adds the request's id and the security headers to each response, and notes its status in the scope.
+    """Adds the request's id and the security headers to each response, and stores its status in the scope.
 
-    The status is noted here for the access log and for errors: each wrapper around send takes time in every request.
+    The access log and the error middleware read the status from there, because a second wrapper around ``send`` would
+    take more time.
     """
 
     def __init__(self, app: App) -> None:

@@ -1,4 +1,4 @@
-"""The routes of the API, a file for each tag of its reference."""
+"""The routes of the API, with one file for each tag of the API reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from thali.service.http.routes.lists import fast_routes
 
 __all__ = ["ROUTES", "fast_routes"]
 
-#: In the order of the reference.
+#: The routes in the order in which the API reference lists them.
 ROUTES: list[BaseRoute] = [
     *lists.router.routes,
     *users.router.routes,

@@ -1,4 +1,4 @@
-"""Items: list them, look at one, add, change or remove one; and the topics."""
+"""Routes for items and topics: list items, and get, add, change or remove one."""
 
 from __future__ import annotations
 
@@ -18,43 +18,45 @@ from thali_client.types import Item, Items, Topics
 router = APIRouter(tags=["items"])
 
 
-@router.get("/v1/items", responses=documented(Items))
+@router.get("/v1/items", summary="List items", responses=documented(Items))
 async def items(
     request: Request,
-    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    contains: Annotated[str, Query(max_length=256, description="Only items with this in their name.")] = "",
+    offset: Annotated[int, Query(ge=0, le=2**31, description="The number of items to skip.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="The largest number of items to return.")] = 100,
+    contains: Annotated[
+        str, Query(max_length=256, description="Return only items whose name contains this text (not case-sensitive).")
+    ] = "",
 ) -> Response:
-    """The items of the catalog and their weights."""
+    """List the items of the catalog with their weights."""
     service, operation = authorize(request, "read"), FindItems(offset, limit, contains)
     if not contains:
         return json_response(await service.batcher.one(operation))
-    # An empty transaction first reads the items that other processes have changed. The search over all names then runs
-    # in a thread, so that it does not delay other requests.
+    # An empty transaction first applies the item changes of other processes. The search over all names then runs in a
+    # thread, so that it does not delay other requests.
     await service.batcher.perform(())
     return json_response(await asyncio.to_thread(find_items, service.recommender, operation))
 
 
-@router.get("/v1/items/{item:path}", responses=documented(Item, 404))
+@router.get("/v1/items/{item:path}", summary="Get an item", responses=documented(Item, 404))
 async def item(request: Request, item: ItemName) -> Response:
-    """An item and its weights."""
+    """Get an item with its weights."""
     return json_response(await authorize(request, "read").batcher.one(GetItem(item)))
 
 
-@router.put("/v1/items/{item:path}", responses=documented(Item))
+@router.put("/v1/items/{item:path}", summary="Add or change an item", responses=documented(Item))
 async def put_item(request: Request, item: ItemName, body: ItemBody) -> Response:
-    """Add an item, or change its weights. It can be in the next list of every process; what was learned stays."""
+    """Add an item, or change its weights. The next list can already contain it, and what was learned is kept."""
     weights: dict[Any, float] = dict(body.weights)
     return json_response(await authorize(request, "admin").batcher.one(PutItem(item, weights)))
 
 
-@router.delete("/v1/items/{item:path}", responses=documented(Item, 404))
+@router.delete("/v1/items/{item:path}", summary="Remove an item", responses=documented(Item, 404))
 async def remove_item(request: Request, item: ItemName) -> Response:
-    """Remove an item: it is no longer shown. What was learned from it stays."""
+    """Remove an item. It is no longer shown, but what was learned from it is kept."""
     return json_response(await authorize(request, "admin").batcher.one(RemoveItem(item)))
 
 
-@router.get("/v1/topics", responses=documented(Topics))
+@router.get("/v1/topics", summary="List topics", responses=documented(Topics))
 async def topics(request: Request) -> Response:
-    """The topics of the catalog."""
+    """List the topics of the catalog."""
     return json_response(Topics(list(map(str, authorize(request, "read").recommender.catalog.topics))))

@@ -1,4 +1,4 @@
-"""Lists: recommend one, report what was clicked, look at it again, take feedback back."""
+"""Routes for lists: recommend one, report clicks, get a list that was shown, and undo feedback."""
 
 from __future__ import annotations
 
@@ -21,25 +21,29 @@ from thali_client.types import Answer, Impression, Result, Results, Shown
 router = APIRouter(tags=["lists"])
 
 
-@router.post("/v1/recommend", responses=documented(Shown))
+@router.post("/v1/recommend", summary="Recommend a list", responses=documented(Shown))
 async def recommend(request: Request, body: RecommendBody) -> Response:
-    """Recommend a list to a user. It is stored as an impression before it is returned; give feedback under its id."""
+    """Recommend a list to a user.
+
+    The list is stored as an impression before it is returned. Use the id of the impression to send feedback.
+    """
     return json_response(await _recommend(authorize(request, "write"), body))
 
 
-@router.post("/v1/feedback", responses=documented(Answer | Results, 404, 409))
+@router.post("/v1/feedback", summary="Report clicks", responses=documented(Answer | Results, 404, 409))
 async def feedback(request: Request, body: FeedbackBodies) -> Response:
-    """Report what was clicked on a list, or on several. It is learned once, and durable when the response is sent.
+    """Report what was clicked on a list, or on several lists.
 
-    Sending the same feedback again gives the same response, and nothing is learned twice. Feedback that differs from
-    what was recorded: 409. An impression that is unknown, expired or of a forgotten user: 404. The response to a batch
-    is 200, with the status of each feedback in it.
+    Feedback is learned exactly once, and is durable when the response is sent. Sending the same feedback again returns
+    the same response and changes nothing. The status is 409 if different feedback is already recorded, and 404 if the
+    impression is unknown or expired or its user was forgotten. The status of a batch is always 200, and the response
+    contains a status for each list.
     """
     return json_response(await _feedback(authorize(request, "write"), body))
 
 
 def fast_routes(service: Service) -> dict[tuple[str, str], FastRoute]:
-    """The two routes above for the fast path, by method and path: the same functions behind the same checks."""
+    """Return the two routes above for the fast path, by method and path. They run the same checks and functions."""
     return {
         ("POST", "/v1/recommend"): _fast_route("/v1/recommend", service, RecommendBody, _recommend),
         ("POST", "/v1/feedback"): _fast_route("/v1/feedback", service, FeedbackBodies, _feedback),
@@ -66,8 +70,9 @@ async def _feedback(service: Service, body: FeedbackBody | list[FeedbackBody]) -
     if isinstance(body, FeedbackBody):
         answer: Answer = await service.batcher.one(Feedback(id_bytes(body.impression), body.clicked))
         return answer
-    operations = [_operation(one) for one in body]
-    outcomes = iter(await service.batcher.perform([one for one in operations if isinstance(one, Feedback)]))
+    operations = [_operation_or_refusal(one) for one in body]
+    valid = [operation for operation in operations if isinstance(operation, Feedback)]
+    outcomes = iter(await service.batcher.perform(valid))
     return Results(
         [
             _result(one.impression, next(outcomes) if isinstance(operation, Feedback) else operation)
@@ -76,7 +81,7 @@ async def _feedback(service: Service, body: FeedbackBody | list[FeedbackBody]) -
     )
 
 
-def _operation(body: FeedbackBody) -> Feedback | Refused:
+def _operation_or_refusal(body: FeedbackBody) -> Feedback | Refused:
     try:
         return Feedback(id_bytes(body.impression), body.clicked)
     except Refused as refusal:
@@ -92,13 +97,13 @@ def _result(impression: str, outcome: Any) -> Result:
     raise outcome
 
 
-@router.get("/v1/impressions/{impression}", responses=documented(Impression, 404))
+@router.get("/v1/impressions/{impression}", summary="Get an impression", responses=documented(Impression, 404))
 async def impression(request: Request, impression: ImpressionId) -> Response:
-    """Look at a list as it was shown, with its feedback."""
+    """Get a list as it was shown, with its feedback."""
     return json_response(await authorize(request, "read").batcher.one(GetImpression(id_bytes(impression))))
 
 
-@router.delete("/v1/impressions/{impression}/feedback", responses=documented(Answer, 404))
+@router.delete("/v1/impressions/{impression}/feedback", summary="Undo feedback", responses=documented(Answer, 404))
 async def undo(request: Request, impression: ImpressionId) -> Response:
-    """Take feedback back: the statistics are as if it had never been given. Without feedback, nothing happens."""
+    """Undo feedback, so that the statistics are as if it had never been given. If there is none, nothing changes."""
     return json_response(await authorize(request, "write").batcher.one(Undo(id_bytes(impression))))

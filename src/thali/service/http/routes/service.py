@@ -1,4 +1,4 @@
-"""The service itself: statistics, simulations, what it is, how it does, and what monitoring systems poll."""
+"""Routes for the service itself: stats, simulations, its description, its health, and metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from thali.service.http.about import describe
 from thali.service.http.bodies import SimulationBody
-from thali.service.http.health import examine, try_store
+from thali.service.http.health import check_health, try_store
 from thali.service.http.responses import json_response
 from thali.service.http.routes.common import authorize, documented, service_of
 from thali.service.recommender.operations import GetStats
@@ -18,56 +18,66 @@ from thali_client.types import About, Error, Health, Simulated, Stats, Status
 router = APIRouter(tags=["service"])
 
 
-@router.get("/v1/stats", responses=documented(Stats))
-async def stats(request: Request, hours: Annotated[int, Query(ge=1, le=24 * 366)] = 24) -> Response:
-    """How the learners do: impressions, click rate with intervals, diversity, exploration, calibration."""
+@router.get("/v1/stats", summary="Get stats", responses=documented(Stats))
+async def stats(
+    request: Request,
+    hours: Annotated[int, Query(ge=1, le=24 * 366, description="The number of hours to include.")] = 24,
+) -> Response:
+    """Get the performance of each learner: impressions, click rate with interval, diversity, exploration, calibration.
+
+    The hours are full hours of the clock. The last one is the current hour.
+    """
     return json_response(await authorize(request, "read").batcher.one(GetStats(hours)))
 
 
-@router.post("/v1/simulations", responses=documented(Simulated))
+@router.post("/v1/simulations", summary="Run a simulation", responses=documented(Simulated))
 async def simulations(request: Request, body: SimulationBody) -> Response:
-    """Simulate a person who clicks as in the paper's model, with several policies. Nothing is stored."""
+    """Simulate how several policies learn a person's taste.
+
+    The simulated person clicks according to the paper's model. Nothing is stored.
+    """
     service = authorize(request, "write")
     recommender = service.recommender
     K = body.K or next(iter(recommender.learners.values())).policy.K
     return json_response(await service.simulations.run(recommender.catalog, body, K, service.settings.limits))
 
 
-@router.get("/v1/about", responses=documented(About))
+@router.get("/v1/about", summary="Describe the service", responses=documented(About))
 async def about(request: Request) -> Response:
-    """What the service is and what the caller may do: topics, learners, policies to simulate, limits. Uses no store.
+    """Describe the service and the caller's role: topics, learners, policies that can be simulated, limits.
 
-    Needs no key; but if the service has keys, callers without one learn only that.
+    This needs no key. If the service has keys, callers without a valid key learn only that it has keys. The response
+    does not depend on the store.
     """
     service = service_of(request)
     return json_response(describe(service.settings, service.recommender, request.scope["state"]["role"]))
 
 
-@router.get("/v1/health", responses=documented(Health))
+@router.get("/v1/health", summary="Check the health of the service", responses=documented(Health))
 async def health(request: Request) -> Response:
-    """How the service does: whether its store can be used, how many requests wait for it, the slowest requests.
+    """Check the health of the service: whether its store can be used, how many requests wait, the slowest requests.
 
-    The status is 200 even if the store cannot be used. With several workers it describes the one that responds, whose
-    id is in process.
+    The status is 200 even if the store cannot be used. If the service has several workers, the response describes the
+    worker that responds, and the field process contains its id.
     """
-    return json_response(await examine(authorize(request, "admin"), request.state.request_id))
+    return json_response(await check_health(authorize(request, "admin"), request.state.request_id))
 
 
-@router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
+@router.get("/metrics", summary="Get metrics", responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
-    """Metrics for Prometheus."""
+    """Get metrics for Prometheus."""
     text = authorize(request, "read").metrics.text()
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@router.get("/healthz", responses={200: {"model": Status}})
+@router.get("/healthz", summary="Check the process", responses={200: {"model": Status}})
 async def healthz() -> Response:
-    """Whether the process responds."""
+    """Check that the process responds. Always returns status 200."""
     return json_response(Status("ok"))
 
 
-@router.get("/readyz", responses={200: {"model": Status}, 503: {"model": Error}})
+@router.get("/readyz", summary="Check the store", responses={200: {"model": Status}, 503: {"model": Error}})
 async def readyz(request: Request) -> Response:
-    """Whether the store can be used."""
+    """Check that the store can be used. Returns status 503 if it cannot."""
     await try_store(service_of(request).batcher)
     return json_response(Status("ok"))

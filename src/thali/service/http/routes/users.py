@@ -1,4 +1,4 @@
-"""Users: what is known of them, their history, an export of all their data, and forgetting them."""
+"""Routes for users: what is known about them, their history, an export of all their data, and forgetting them."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from thali.service.recommender.operations import AFTER_ALL, ForgetUser, GetHisto
 from thali_client.types import Export, Forgotten, HistoryPage, User
 
 router = APIRouter(tags=["users"])
-# Impressions of an export that are read at a time.
+# How many impressions of an export are read at a time.
 EXPORT_PAGE = 500
 
 
-@router.get("/v1/users/{user}", responses=documented(User, 404))
+@router.get("/v1/users/{user}", summary="Get a user", responses=documented(User, 404))
 async def user(request: Request, user: UserName) -> Response:
-    """What is known of a user: the learned taste with intervals, and counts."""
+    """Get what is known about a user: the learned taste with intervals, and counts of lists and clicks."""
     return json_response(await authorize(request, "read").batcher.one(GetUser(user)))
 
 
-@router.delete("/v1/users/{user}", responses=documented(Forgotten, 404))
+@router.delete("/v1/users/{user}", summary="Forget a user", responses=documented(Forgotten, 404))
 async def forget(request: Request, user: UserName) -> Response:
-    """Forget a user completely: what was learned, and every impression."""
+    """Forget a user. This permanently removes what was learned and every impression."""
     return json_response(await authorize(request, "admin").batcher.one(ForgetUser(user)))
 
 
-@router.get("/v1/users/{user}/impressions", responses=documented(HistoryPage, 404))
+@router.get("/v1/users/{user}/impressions", summary="List a user's impressions", responses=documented(HistoryPage, 404))
 async def history(
     request: Request,
     user: UserName,
-    before: Annotated[Id | None, Query(description="Only impressions before this one.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: Annotated[Id | None, Query(description="Return only impressions before this one.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="The largest number of impressions to return.")] = 100,
 ) -> Response:
-    """A user's impressions, the latest first."""
+    """List a user's impressions, latest first."""
     service = authorize(request, "read")
     page = await service.batcher.one(
         GetHistory(user, AFTER_ALL if before is None else id_bytes(before, "before"), limit)
@@ -48,9 +48,9 @@ async def history(
     return json_response(HistoryPage(page, page[-1].impression if len(page) == limit else None))
 
 
-@router.get("/v1/users/{user}/export", responses=documented(Export, 404))
+@router.get("/v1/users/{user}/export", summary="Export a user's data", responses=documented(Export, 404))
 async def export(request: Request, user: UserName) -> Response:
-    """All data of a user: statistics, and every impression with what was shown and clicked."""
+    """Export all data about a user: statistics, and every impression with what was shown and clicked."""
     service = authorize(request, "admin")
     learned = await service.batcher.one(GetStatistics(user))
     first = await service.batcher.one(GetHistory(user, AFTER_ALL, EXPORT_PAGE))
@@ -58,7 +58,7 @@ async def export(request: Request, user: UserName) -> Response:
         raise Unknown(f"user {user!r} is not known")
 
     async def parts() -> AsyncIterator[bytes]:
-        """One page at a time: the impressions of a user may not fit into memory."""
+        """Yield the export page by page, because the impressions of a user may not fit into memory."""
         page, comma = first, b""
         yield encode({"user": user, "exported_at": time(), "learners": learned})[:-1] + b',"impressions":['
         while page:

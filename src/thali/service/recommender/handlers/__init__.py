@@ -1,4 +1,4 @@
-"""What each operation does, within a transaction: one function each, by what they are about."""
+"""Handlers: for each operation, the function that carries it out in a transaction. Modules group them by subject."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from thali.service.recommender.operations import (
     Undo,
 )
 
-#: Type of operation → its handler, which takes the transaction and the operation.
+#: The handler of each type of operation. It takes the transaction and the operation.
 HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
     Recommend: lists.recommend,
     Feedback: lists.feedback,

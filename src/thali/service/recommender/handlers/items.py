@@ -1,4 +1,4 @@
-"""Items: look them up, add, change and remove them."""
+"""Handlers for items: find, add, change and remove them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thali.service.recommender.operations import FindItems, GetItem, PutItem, Refused, RemoveItem, Unknown, checked
-from thali.service.stores.records import Change, Unusable
+from thali.service.stores.records import Change, UnusableRecord
 from thali.tools import checks
 from thali_client.types import Item, Items
 
@@ -17,71 +17,73 @@ if TYPE_CHECKING:
     from thali.service.recommender.transaction import Transaction
 
 
-def get_item(transaction: Transaction, asked: GetItem) -> Item:
-    """An item and its weights."""
-    if not isinstance(asked.item, str | int) or isinstance(asked.item, bool):
-        raise Refused("item", f"must be text or a whole number, got {asked.item!r:.80}")
-    if asked.item in transaction.changed:
-        weights = transaction.changed[asked.item]
+def get_item(transaction: Transaction, operation: GetItem) -> Item:
+    """Return an item and its weights."""
+    if not isinstance(operation.item, str | int) or isinstance(operation.item, bool):
+        raise Refused("item", f"must be text or a whole number, got {operation.item!r:.80}")
+    if operation.item in transaction.changed:
+        weights = transaction.changed[operation.item]
     else:
-        weights = transaction.recommender.live.weights(asked.item)
+        weights = transaction.recommender.live.weights(operation.item)
     if weights is None:
-        raise Unknown(f"item {asked.item!r:.80} is not in the catalog")
-    return Item(asked.item, weights)
+        raise Unknown(f"item {operation.item!r:.80} is not in the catalog")
+    return Item(operation.item, weights)
 
 
-def find(transaction: Transaction, asked: FindItems) -> Items:
-    """A page of items."""
-    return find_items(transaction.recommender, asked)
+def find(transaction: Transaction, operation: FindItems) -> Items:
+    """Return a page of items."""
+    return find_items(transaction.recommender, operation)
 
 
-def find_items(recommender: Recommender, asked: FindItems) -> Items:
-    """A page of items; with a text to look for, a pass over all names. Needs no transaction."""
+def find_items(recommender: Recommender, operation: FindItems) -> Items:
+    """Return a page of items. Needs no transaction. Cost, if names must contain a text: a pass over all names."""
     catalog, live = recommender.catalog, recommender.live
-    offset = checked("offset", checks.integer, asked.offset, low=0)
-    limit = checked("limit", checks.integer, asked.limit, low=1, high=1000)
-    if not isinstance(asked.contains, str):
-        raise Refused("contains", f"must be text, got {asked.contains!r:.80}")
-    found = np.flatnonzero(catalog.present)
-    if asked.contains:
-        text = asked.contains.lower()
-        found = np.array([e for e in found.tolist() if text in str(catalog.items[e]).lower()], dtype=np.int64)
-    more = offset + limit < len(found)
-    page = found[offset : offset + limit].tolist()
+    offset = checked("offset", checks.integer, operation.offset, low=0)
+    limit = checked("limit", checks.integer, operation.limit, low=1, high=1000)
+    if not isinstance(operation.contains, str):
+        raise Refused("contains", f"must be text, got {operation.contains!r:.80}")
+    matches = np.flatnonzero(catalog.present)
+    if operation.contains:
+        text = operation.contains.lower()
+        matches = np.array([e for e in matches.tolist() if text in str(catalog.items[e]).lower()], dtype=np.int64)
+    more = offset + limit < len(matches)
+    page = matches[offset : offset + limit].tolist()
     items = [Item(catalog.items[e], live.weights_of(e)) for e in page]
-    return Items(len(found), items, offset + limit if more else None)
+    return Items(len(matches), items, offset + limit if more else None)
 
 
-def put_item(transaction: Transaction, asked: PutItem) -> Item:
-    """Add or change an item: durable with this transaction, and shown from the next list on."""
-    if isinstance(asked.item, int):
-        item = checked("item", checks.integer, asked.item, low=-checks.MOST_COUNT, high=checks.MOST_COUNT)
+def put_item(transaction: Transaction, operation: PutItem) -> Item:
+    """Add or change an item. Lists of later transactions can contain it."""
+    if isinstance(operation.item, int):
+        item = checked("item", checks.integer, operation.item, low=-checks.MOST_COUNT, high=checks.MOST_COUNT)
     else:
-        item = checked("item", checks.text_name, asked.item)
-    if not isinstance(asked.weights, Mapping):
-        raise Refused("weights", f"must be weights by topic, got {asked.weights!r:.80}")
+        item = checked("item", checks.text_name, operation.item)
+    if not isinstance(operation.weights, Mapping):
+        raise Refused("weights", f"must be a mapping from topics to weights, got {operation.weights!r:.80}")
     weights: dict[Any, float] = {}
     topics = set(transaction.recommender.catalog.topics)
-    for topic, weight in asked.weights.items():
+    for topic, weight in operation.weights.items():
         if topic not in topics:
-            raise Refused("weights", f"must be of topics of the catalog, got {topic!r:.80}")
+            raise Refused("weights", f"must contain only topics of the catalog, got {topic!r:.80}")
         weights[topic] = checked(f"weights.{topic}", checks.number, weight, low=0.0, high=1.0)
     weights = {topic: weight for topic, weight in weights.items() if weight}
-    _change(transaction, item, weights)
+    _record_change(transaction, item, weights)
     return Item(item, weights)
 
 
-def remove_item(transaction: Transaction, asked: RemoveItem) -> Item:
-    """Remove an item."""
-    item = get_item(transaction, GetItem(asked.item))
-    _change(transaction, asked.item, None)
+def remove_item(transaction: Transaction, operation: RemoveItem) -> Item:
+    """Remove an item, and return it."""
+    item = get_item(transaction, GetItem(operation.item))
+    _record_change(transaction, operation.item, None)
     return item
 
 
-def _change(transaction: Transaction, item: Any, weights: dict[Any, float] | None) -> None:
+def _record_change(transaction: Transaction, item: Any, weights: dict[Any, float] | None) -> None:
     store, epoch = transaction.store, transaction.recommender.live.epoch
     heading = store.heading()
     if heading is None or heading.epoch != epoch:
-        raise Unusable("another catalog has replaced this process's: start it again with that one")
+        raise UnusableRecord(
+            "another process has replaced the catalog in the store: restart this process with the new catalog"
+        )
     store.add_change(epoch, Change(store.next_change(epoch), item, weights, transaction.now))
     transaction.changed[item] = weights

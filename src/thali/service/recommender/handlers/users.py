@@ -1,4 +1,4 @@
-"""Users: what is known of them, their history, and forgetting them."""
+"""Handlers for users: what is known about them, their history, and forgetting them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from thali.service.recommender.transaction import Transaction
 
 
-def get_user(transaction: Transaction, asked: GetUser) -> User:
-    """What is known of a user."""
+def get_user(transaction: Transaction, operation: GetUser) -> User:
+    """Return what is known about a user."""
     recommender = transaction.recommender
-    user = recommender.user_name(asked.user)
+    user = recommender.user_name(operation.user)
     assigned = recommender.learners.assigned(user).name
     topics = recommender.catalog.topics
     learners = {
@@ -29,22 +29,26 @@ def get_user(transaction: Transaction, asked: GetUser) -> User:
     counts = transaction.store.counts_of_user(user)
     if not learners and not counts:
         raise Unknown(f"user {user!r} is not known")
-    shown, answered, clicked = (sum(counted[at] for counted in counts.values()) for at in range(3))
+    shown, answered, clicked = (sum(count[column] for count in counts.values()) for column in range(3))
     return User(user, shown, answered, clicked, learners)
 
 
 def _tastes(transaction: Transaction, user: str) -> list[tuple[str, LinearPolicy, Taste]]:
-    """Learner, policy and taste, where something was learned."""
+    """Return the learner's name, its policy and the user's taste, for each learner that has learned about the user."""
     recommender = transaction.recommender
     return [
-        (name, recommender.learning(name).policy, recommender.blank_taste(name).read(row, transaction.topics))
-        for name, row in transaction.store.of_user(user).items()
+        (
+            name,
+            recommender.known_learner(name).policy,
+            recommender.blank_taste(name).from_store(row, transaction.topics),
+        )
+        for name, row in transaction.store.statistics_of_user(user).items()
         if row.sequence
     ]
 
 
-def get_statistics(transaction: Transaction, asked: GetStatistics) -> dict[str, LearnerStatistics]:
-    """M and B of a user, by learner."""
+def get_statistics(transaction: Transaction, operation: GetStatistics) -> dict[str, LearnerStatistics]:
+    """Return a user's statistics M and B, by learner."""
     recommender = transaction.recommender
     return {
         name: LearnerStatistics(
@@ -54,20 +58,20 @@ def get_statistics(transaction: Transaction, asked: GetStatistics) -> dict[str, 
             B=taste.state.B[0].tolist(),
             estimate=policy.estimate(taste.state)[0].tolist(),
         )
-        for name, policy, taste in _tastes(transaction, recommender.user_name(asked.user))
+        for name, policy, taste in _tastes(transaction, recommender.user_name(operation.user))
     }
 
 
-def get_history(transaction: Transaction, asked: GetHistory) -> list[Impression]:
-    """A page of a user's impressions."""
-    user = transaction.recommender.user_name(asked.user)
-    limit = checked("limit", checks.integer, asked.limit, low=1, high=1000)
-    return [describe(transaction, shown) for shown in transaction.store.history(user, asked.before, limit)]
+def get_history(transaction: Transaction, operation: GetHistory) -> list[Impression]:
+    """Return a page of a user's impressions."""
+    user = transaction.recommender.user_name(operation.user)
+    limit = checked("limit", checks.integer, operation.limit, low=1, high=1000)
+    return [describe(transaction, shown) for shown in transaction.store.history(user, operation.before, limit)]
 
 
-def forget_user(transaction: Transaction, asked: ForgetUser) -> Forgotten:
+def forget_user(transaction: Transaction, operation: ForgetUser) -> Forgotten:
     """Remove everything about a user."""
-    user = transaction.recommender.user_name(asked.user)
+    user = transaction.recommender.user_name(operation.user)
     transaction.write()
     impressions, learned = transaction.store.forget(user)
     if not impressions and not any(sequence for _, sequence in learned.values()):
@@ -75,7 +79,7 @@ def forget_user(transaction: Transaction, asked: ForgetUser) -> Forgotten:
     transaction.forgotten.add(user)
     for learner, (_, sequence) in learned.items():
         if sequence:
-            transaction.writes.count(counters.ALWAYS, learner, users=-1.0)
+            transaction.writes.count(counters.ALL_TIME, learner, users=-1.0)
     for key in [key for key in transaction.tastes if key[0] == user]:
         del transaction.tastes[key]
     return Forgotten(user, impressions, sum(updates for updates, _ in learned.values()))

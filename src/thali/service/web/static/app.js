@@ -1,12 +1,12 @@
-// The frame: three views by the address's hash, the colours, the key.
+// The frame of the page: the view that the hash of the address selects, the color theme, and the key.
 
 import * as api from "./api.js";
-import { el, field, keep, kept, lasting, say } from "./dom.js";
+import { announce, el, field, loadValue, localStore, sentence, storeValue } from "./dom.js";
 import { operate } from "./operate.js";
 import { play } from "./play.js";
 import { watch } from "./watch.js";
 
-// What a view is called, and the least role that it needs.
+// The name of each view, the lowest role that it needs, and the function that opens it.
 const VIEWS = {
   play: { name: "Play", role: "write", open: play },
   watch: { name: "Watch", role: "write", open: watch },
@@ -19,32 +19,32 @@ let service = null;
 let close = () => {};
 let opened = 0;
 
-function colour(theme) {
+function setTheme(theme) {
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   const button = document.getElementById("theme");
   button.replaceChildren("◐", el("span", {}, ` ${theme}`));
-  button.setAttribute("aria-label", `Theme: ${theme}`);
+  button.setAttribute("aria-label", `Color theme: ${theme}`);
   button.onclick = () => {
     const next = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
-    keep(lasting, "thali.theme", next);
-    colour(next);
-    say(`Theme: ${next}`);
+    storeValue(localStore, "thali.theme", next);
+    setTheme(next);
+    announce(`Color theme: ${next}`);
   };
 }
 
-/** Open the view of the address; move: whether to go to its heading, as after a click on its name. */
+/** Open the view that the address selects. move: whether to scroll to the top and move the focus to the view. */
 async function show(move) {
   let name = location.hash.slice(1) || "play";
   if (!Object.hasOwn(VIEWS, name)) {
     if (opened) {
-      main.focus(); // the way past the header
+      main.focus(); // the hash is #main, from the link that skips the header
       return;
     }
     name = "play";
   }
   const view = VIEWS[name];
-  const mine = (opened += 1);
+  const number = (opened += 1);
   close();
   close = () => {};
   document.title = `${view.name} · thali`;
@@ -53,38 +53,38 @@ async function show(move) {
     else link.removeAttribute("aria-current");
   }
   try {
-    if (service === null) await meet();
-    if (mine !== opened) return; // another view was asked for meanwhile
+    if (service === null) await loadService();
+    if (number !== opened) return; // the person has opened another view in the meantime
     const place = el("div", { class: `view ${name}` });
     main.replaceChildren(place);
-    if (ROLES.indexOf(service.role) < ROLES.indexOf(view.role)) askKey(place, view);
+    if (ROLES.indexOf(service.role) < ROLES.indexOf(view.role)) showKeyForm(place, view);
     else close = view.open(place, service);
   } catch (error) {
-    trouble(main, error);
+    showError(main, error);
   }
   if (move) {
     main.focus({ preventScroll: true });
     scrollTo(0, 0);
-    say("");
+    announce("");
   }
 }
 
-let early = api.early;
+let earlyAbout = api.earlyAbout;
 
-/** What the service is; the first answer was asked for when the page came. */
-async function ask() {
-  const found = await (early ?? api.about());
-  early = null;
-  if (found instanceof Error) throw found;
-  return found;
+/** Return the description of the service. The first one was already requested when the page loaded. */
+async function about() {
+  const content = await (earlyAbout ?? api.about());
+  earlyAbout = null;
+  if (content instanceof Error) throw content;
+  return content;
 }
 
-/** Learn what the service is, and what the key may do. */
-async function meet() {
-  service = await ask();
+/** Load the description of the service, which contains the role of the key. */
+async function loadService() {
+  service = await about();
   const button = document.getElementById("key");
   button.hidden = !service.keys || service.role === null;
-  button.textContent = `Leave (${service.role})`;
+  button.textContent = `Sign out (${service.role})`;
   button.onclick = () => {
     api.useKey("");
     service = null;
@@ -92,55 +92,56 @@ async function meet() {
   };
 }
 
-/** Instead of a view that this key does not open. */
-function askKey(place, view) {
-  const own = service.role === null ? "" : ` The key given is one of the role ${service.role}.`;
+/** Show a form for a key, because the current key does not open the view. */
+function showKeyForm(place, view) {
+  const needed = ROLES.slice(ROLES.indexOf(view.role)).join(" or ");
+  const current = service.role === null ? "" : ` Your key has the role ${service.role}.`;
   const input = el("input", { type: "password", name: "key", autocomplete: "off", required: true, spellcheck: "false" });
-  const told = el("p", { class: "error", role: "alert" });
+  const message = el("p", { class: "error", role: "alert" });
   const form = el(
     "form",
     {
       class: "card key",
       submit: async (event) => {
         event.preventDefault();
-        const given = input.value.trim();
-        const before = api.key();
+        const entered = input.value.trim();
+        const previous = api.key();
         try {
-          // What is not ASCII is no key, and could not even be sent.
-          if (/^[\x21-\x7e]+$/.test(given)) {
-            api.useKey(given);
-            await meet();
+          // A text that is not ASCII cannot be a key, and could not even be sent.
+          if (/^[\x21-\x7e]+$/.test(entered)) {
+            api.useKey(entered);
+            await loadService();
             if (service.role !== null) {
               show(true);
               return;
             }
-            api.useKey(before);
-            await meet();
+            api.useKey(previous);
+            await loadService();
           }
-          told.textContent = "This is not a key of this service.";
+          message.textContent = "This key is not valid for this service.";
         } catch (error) {
-          api.useKey(before);
-          told.textContent = `${api.refused(error).message}.`;
+          api.useKey(previous);
+          message.textContent = sentence(api.requestError(error).message);
         }
         input.focus();
       },
     },
-    field("Key", input, "It stays in this tab, until the tab is closed or you leave."),
+    field("Key", input, "The key is kept in this tab until you close the tab or sign out."),
     el("button", { class: "main" }, "Open"),
-    told,
+    message,
   );
-  place.append(el("h1", {}, view.name), el("p", { class: "lead" }, `This view needs a key of the role ${view.role}.${own}`), form);
+  place.append(el("h1", {}, view.name), el("p", { class: "lead" }, `This view needs a key with the role ${needed}.${current}`), form);
 }
 
-function trouble(place, error) {
-  const { message } = api.refused(error);
-  const again = el("button", { class: "main", click: () => { service = null; show(true); } }, "Try again");
-  place.replaceChildren(el("div", { class: "view" }, el("h1", {}, "Not now"), el("p", { role: "alert" }, `${message}.`), again));
+function showError(place, error) {
+  const { message } = api.requestError(error);
+  const retry = el("button", { class: "main", click: () => { service = null; show(true); } }, "Try again");
+  place.replaceChildren(el("div", { class: "view" }, el("h1", {}, "The page cannot be shown"), el("p", { role: "alert" }, sentence(message)), retry));
 }
 
-colour(kept(lasting, "thali.theme") ?? "system");
+setTheme(loadValue(localStore, "thali.theme") ?? "system");
 window.addEventListener("hashchange", () => show(true));
-api.events.addEventListener("locked", () => { // the key is not taken any more
+api.events.addEventListener("locked", () => { // the service no longer accepts the key
   service = null;
   show(true);
 });

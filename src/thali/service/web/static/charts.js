@@ -1,19 +1,21 @@
-// Charts as SVG: taste by topic, curves over steps, figures over hours. Numbers stand beside them as text.
+// Charts as SVG: taste by topic, curves over steps, and values over hours. The numbers are also shown as text.
 
 import { el, number, svg } from "./dom.js";
 
-/** Where a value lies on an axis of 100. */
+/** The position of a value on an axis of length 100. */
 export const place = (value, low, high) => 100 * Math.min(1, Math.max(0, (value - low) / (high - low)));
 
-/** Round limits for an axis of tastes: from low to high, or as far as they go. */
+/** Rounded limits for an axis of tastes. It goes from low to high, or further if the values do. */
 export function span(values, low = -1, high = 1.5) {
   const quarter = (value, round) => round(4 * value) / 4;
   return [quarter(Math.min(low, ...values), Math.floor), quarter(Math.max(high, ...values), Math.ceil)];
 }
 
 /**
- * Taste by topic as a table: bars with their intervals, in numbers too. Rows stay, so that bars move from what they were.
- * update([{topic, estimate, half: of its interval}], {lit: topics to point out, covered: share of each topic that the list has})
+ * A table of tastes by topic, with bars, intervals and numbers. Rows are reused, so that changes of bars are animated.
+ *
+ * update(tastes, {lit, covered}): tastes is a list of {topic, estimate, half}, where half is half the width of the
+ * interval. lit: the topics to highlight. covered: how much of each topic the list covers.
  */
 export function tasteTable(caption, { plate = false } = {}) {
   const rows = new Map();
@@ -67,39 +69,42 @@ export function tasteTable(caption, { plate = false } = {}) {
   return { element, update };
 }
 
-/** Geometry as style, so that it moves softly where people do not mind movement. */
+/** Set the geometry as a style, so that changes are animated, unless the person prefers reduced motion. */
 function stretch(rect, from, to) {
   rect.style.x = `${from}px`;
   rect.style.width = `${Math.max(0, to - from)}px`;
 }
 
-/** An index as a bar, against the largest of the list: belief, exploration, and what a belief below 0 takes from it. */
+/**
+ * An item's index as a bar, relative to the largest index of the list. Its parts are belief, exploration, and the part
+ * of the exploration that a negative belief cancels out.
+ */
 export function indexBar(belief, exploration, largest) {
-  const at = (value) => (largest > 0 ? (100 * value) / largest : 0);
-  const known = Math.max(0, belief);
+  const scaled = (value) => (largest > 0 ? (100 * value) / largest : 0);
+  const positive = Math.max(0, belief);
   const lost = Math.min(exploration, Math.max(0, -belief));
   return svg("svg", { class: "index", viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
-    svg("rect", { class: "belief", width: at(known), height: 6 }),
-    svg("rect", { class: "exploration", x: at(known), width: at(exploration - lost), height: 6 }),
-    svg("rect", { class: "lost", x: at(known + exploration - lost), width: at(lost), height: 6 }));
+    svg("rect", { class: "belief", width: scaled(positive), height: 6 }),
+    svg("rect", { class: "exploration", x: scaled(positive), width: scaled(exploration - lost), height: 6 }),
+    svg("rect", { class: "lost", x: scaled(positive + exploration - lost), width: scaled(lost), height: 6 }));
 }
 
-/** The colour and the dashes of a curve. */
+/** A sample of a curve, with its color and dashes, for legends. */
 export function swatch(kind) {
   return svg("svg", { class: "swatch", viewBox: "0 0 24 8", "aria-hidden": "true" }, svg("line", { class: `curve kind${kind}`, x1: 0, x2: 24, y1: 4, y2: 4 }));
 }
 
-/** Numbers for an axis from 0 to at least the largest, few and round. */
-function ticks(largest, many = 4) {
-  const rough = Math.max(largest, 1e-9) / many;
+/** A few round numbers for an axis, from 0 to at least the largest value. */
+function ticks(largest, count = 4) {
+  const rough = Math.max(largest, 1e-9) / count;
   const size = 10 ** Math.floor(Math.log10(rough));
   const step = size * [1, 2, 5, 10].find((by) => by * size >= rough);
-  return Array.from({ length: Math.ceil(largest / step - 1e-9) + 1 }, (_, at) => at * step);
+  return Array.from({ length: Math.ceil(largest / step - 1e-9) + 1 }, (_, index) => index * step);
 }
 
-const plain = (value) => (value >= 1000 ? `${value / 1000}k` : `${Number(value.toPrecision(6))}`);
+const short = (value) => (value >= 1000 ? `${value / 1000}k` : `${Number(value.toPrecision(6))}`);
 
-/** An empty chart, and where its parts are at the width that it has on the page now. */
+/** An empty chart, and a function that computes positions in it at its current width on the page. */
 function frame(kind, height, room) {
   const chart = svg("svg", { class: kind, role: "img", height });
   function measure(right, top) {
@@ -117,8 +122,9 @@ function frame(kind, height, room) {
 const polyline = (kind, points) => svg("polyline", { class: `curve kind${kind}`, points: points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ") });
 
 /**
- * Curves over steps, drawn anew by draw({label, curves: [{kind, xs, ys}], end, marks}).
- * kind: 0, 1, ... picks colour and dashes; marks: steps to be marked.
+ * A chart of curves over steps. draw({label, curves: [{kind, xs, ys}], end, marks}) draws it from scratch.
+ *
+ * kind: a number from 0, which selects the color and dashes. marks: steps to mark with a vertical line.
  */
 export function lineChart() {
   const height = 260;
@@ -131,13 +137,13 @@ export function lineChart() {
     const parts = [];
     for (const value of up) {
       parts.push(svg("line", { class: "grid", x1: room.left, x2: width - room.right, y1: py(value), y2: py(value) }));
-      parts.push(svg("text", { x: room.left - 6, y: py(value) + 4, "text-anchor": "end" }, plain(value)));
+      parts.push(svg("text", { x: room.left - 6, y: py(value) + 4, "text-anchor": "end" }, short(value)));
     }
     for (const step of ticks(right).filter((value) => value <= right)) {
-      parts.push(svg("text", { x: px(step), y: height - 4, "text-anchor": step > 0.95 * right ? "end" : "middle" }, plain(step)));
+      parts.push(svg("text", { x: px(step), y: height - 4, "text-anchor": step > 0.95 * right ? "end" : "middle" }, short(step)));
     }
     for (const step of marks) parts.push(svg("line", { class: "mark", x1: px(step), x2: px(step), y1: room.top, y2: height - room.bottom }));
-    for (const { kind, xs, ys } of curves) parts.push(polyline(kind, xs.map((step, at) => [px(step), py(ys[at])])));
+    for (const { kind, xs, ys } of curves) parts.push(polyline(kind, xs.map((step, index) => [px(step), py(ys[index])])));
     chart.setAttribute("aria-label", label);
     chart.replaceChildren(...parts);
   }
@@ -145,8 +151,9 @@ export function lineChart() {
 }
 
 /**
- * A figure by hours, one point an hour for each learner: draw([first, last], [{name, kind, at, values}]).
- * share: whether it is one of 0 to 1.
+ * A chart of values over hours, with one curve per learner. draw([first, last], [{name, kind, at, values}]) draws it.
+ *
+ * at: the hours of the values. share: whether the values are shares from 0 to 1.
  */
 export function hourChart(title, { share = false } = {}) {
   const height = 120;
@@ -154,26 +161,26 @@ export function hourChart(title, { share = false } = {}) {
   const { chart, measure } = frame("hours", height, room);
   function draw([first, last], series) {
     const up = share ? [0, 0.5, 1] : ticks(Math.max(1, ...series.flatMap((one) => one.values)), 3);
-    const all = Math.max(1, last - first);
-    const { px, py, width } = measure(all, up.at(-1));
-    const told = (hour) => {
+    const total = Math.max(1, last - first);
+    const { px, py, width } = measure(total, up.at(-1));
+    const formatHour = (hour) => {
       const date = new Date(3600e3 * hour);
-      return all <= 30 ? date.toLocaleString("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+      return total <= 30 ? date.toLocaleString("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
     };
-    const value = (number) => (share ? `${Math.round(100 * number)}%` : plain(number));
+    const formatValue = (value) => (share ? `${Math.round(100 * value)}%` : short(value));
     const parts = [];
-    for (const at of up) {
-      parts.push(svg("line", { class: "grid", x1: room.left, x2: width - room.right, y1: py(at), y2: py(at) }));
-      parts.push(svg("text", { x: room.left - 5, y: py(at) + 4, "text-anchor": "end" }, value(at)));
+    for (const value of up) {
+      parts.push(svg("line", { class: "grid", x1: room.left, x2: width - room.right, y1: py(value), y2: py(value) }));
+      parts.push(svg("text", { x: room.left - 5, y: py(value) + 4, "text-anchor": "end" }, formatValue(value)));
     }
-    parts.push(svg("text", { x: px(0), y: height - 4 }, told(first)), svg("text", { x: px(all), y: height - 4, "text-anchor": "end" }, told(last)));
+    parts.push(svg("text", { x: px(0), y: height - 4 }, formatHour(first)), svg("text", { x: px(total), y: height - 4, "text-anchor": "end" }, formatHour(last)));
     for (const { kind, at, values } of series) {
       const points = at.map((hour, k) => [px(hour - first), py(values[k])]);
       parts.push(polyline(kind, points));
       if (points.length < 40) for (const [cx, cy] of points) parts.push(svg("circle", { class: `dot kind${kind}`, cx, cy, r: 2.5 }));
     }
-    const latest = series.map((one) => `${one.name} ${value(one.values.at(-1))}`).join(", ");
-    chart.setAttribute("aria-label", `${title}; latest: ${latest || "nothing yet"}`);
+    const latest = series.map((one) => `${one.name} ${formatValue(one.values.at(-1))}`).join(", ");
+    chart.setAttribute("aria-label", `${title}. Latest: ${latest || "no data yet"}`);
     chart.replaceChildren(...parts);
   }
   return { element: el("figure", { class: "card" }, el("figcaption", {}, title), chart), draw };

@@ -1,19 +1,19 @@
-// Elements, numbers as text, and what a screen reader is told. Text is always text: nothing here reads markup.
+// Elements, formatted numbers, announcements for screen readers, and browser storage. Text is never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes (functions become listeners, `class` a class, false and null nothing) and children. */
-export function el(tag, given = {}, ...children) {
-  return fill(document.createElement(tag), given, children);
+/** Create an element with attributes and children. Functions become event listeners. False and null are left out. */
+export function el(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
 }
 
-/** The same for SVG. */
-export function svg(tag, given = {}, ...children) {
-  return fill(document.createElementNS(SVG, tag), given, children);
+/** Create an SVG element in the same way. */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-function fill(element, given, children) {
-  for (const [name, value] of Object.entries(given)) {
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value);
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
@@ -24,7 +24,7 @@ function fill(element, given, children) {
 
 let hints = 0;
 
-/** A label above its control, and perhaps a hint below. */
+/** A label above its control, and optionally a hint below. */
 export function field(label, control, hint) {
   const labelled = el("label", { class: "field" }, el("span", {}, label), control);
   if (!hint) return labelled;
@@ -33,47 +33,51 @@ export function field(label, control, hint) {
   return el("div", {}, labelled, el("small", { id }, hint));
 }
 
-/** Lengths of a list to choose from, with the one that is chosen. */
-export function sizes(service, chosen) {
-  const most = Math.min(12, service.limits.K, service.items);
-  const found = Array.from({ length: most }, (_, at) => at + 1);
-  return (found.includes(chosen) ? found : [...found, chosen]).map((size) => [size, size]);
+/** The list lengths that a person can choose from, as pairs for select(). They include the chosen length. */
+export function listLengths(service, chosen) {
+  const longest = Math.min(12, service.limits.K, service.items);
+  const lengths = Array.from({ length: longest }, (_, index) => index + 1);
+  return (lengths.includes(chosen) ? lengths : [...lengths, chosen]).map((length) => [length, length]);
 }
 
-/** A select of [value, text] pairs. */
-export function select(pairs, chosen, change, more = {}) {
-  const made = el("select", { ...more, change: () => change(made.value) });
-  for (const [value, text] of pairs) made.append(el("option", { value, selected: String(value) === String(chosen) }, text));
-  return made;
+/** A select element with an option for each [value, text] pair. */
+export function select(pairs, chosen, change, attributes = {}) {
+  const element = el("select", { ...attributes, change: () => change(element.value) });
+  for (const [value, text] of pairs) element.append(el("option", { value, selected: String(value) === String(chosen) }, text));
+  return element;
 }
 
-/** Tell it to who does not see the page; the same words again are told again. */
-export function say(words) {
-  const place = document.getElementById("said");
-  place.textContent = place.textContent === words ? `${words}\u00a0` : words;
+/** Announce a text to screen readers. A space is added if it is the same as before, so that it is announced again. */
+export function announce(text) {
+  const region = document.getElementById("said");
+  region.textContent = region.textContent === text ? `${text}\u00a0` : text;
 }
 
+/** An error message of the service as a sentence: with a capital letter and a period. */
+export const sentence = (message) => `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
 export const number = (value, digits = 2) => (Math.abs(value) < 0.5 * 10 ** -digits ? 0 : value).toFixed(digits).replace("-", "\u2212");
 export const count = (value) => Math.round(value).toLocaleString("en");
 export const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)}\u2009%`;
+export const lists = (value) => `${count(value)} ${value === 1 ? "list" : "lists"}`;
 export const clock = (seconds) => new Date(1000 * seconds).toLocaleTimeString("en-GB");
 
-/** "a, b and c" */
-export function listed(words) {
+/** Join words as in "a, b and c". */
+export function joined(words) {
   return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }
 
-/** What is kept in the browser; where nothing may be kept, nothing is. */
-export function keep(store, name, value) {
+/** Store a value in the browser, or remove it if it is null. Does nothing if storage is disabled or full. */
+export function storeValue(store, name, value) {
   try {
     if (value === null) store().removeItem(name);
     else store().setItem(name, JSON.stringify(value));
   } catch {
-    // Storage is switched off or full: the page works without.
+    // The page works without storage.
   }
 }
 
-export function kept(store, name) {
+/** Return a value that was stored in the browser, or null. */
+export function loadValue(store, name) {
   try {
     return JSON.parse(store().getItem(name));
   } catch {
@@ -81,5 +85,5 @@ export function kept(store, name) {
   }
 }
 
-export const lasting = () => window.localStorage;
-export const passing = () => window.sessionStorage;
+export const localStore = () => window.localStorage;
+export const sessionStore = () => window.sessionStorage;

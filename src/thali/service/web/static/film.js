@@ -1,25 +1,30 @@
-// A simulated person and what each policy did, step by step. All follows from the seed: the service keeps nothing, and
-// is asked for longer and longer runs, of which it answers the part that is new. A change of taste begins a new part.
+// A film: a simulated person, and what each policy did, step by step.
+//
+// The seed determines everything, and the service stores nothing. The page therefore requests longer and longer
+// simulations, and of each only the steps that it does not have yet. A change of taste starts a new part.
 
 import * as api from "./api.js";
 
-const FIRST = 250; // steps of the first part, of which every one is kept
-const POINTS = 125; // of each later part
+const FIRST = 250; // the number of steps in the first part, which contains every step
+const POINTS = 125; // the number of steps that are kept of each later part
 
-// The service simulates one at a time: whoever asks next waits for the answer before.
+// The service runs one simulation at a time, so requests wait for each other.
 let last = Promise.resolve();
 
-function inTurn(ask) {
-  const mine = last.then(ask);
-  last = mine.catch(() => {});
-  return mine;
+function oneAtATime(send) {
+  const response = last.then(send);
+  last = response.catch(() => {});
+  return response;
 }
 
 export class Film {
-  /** asked: {policies, K, seed, theta}; most: steps at the end; points: at most in a part; changes: of taste at most. */
-  constructor(asked, { most, points, changes }) {
-    Object.assign(this, { asked, most, points, changes, steps: [], tastes: [], cut: 0 });
-    this.runs = new Map(asked.policies.map((policy) => [policy, { regret: [], clicks: [], lists: [], estimates: [] }]));
+  /**
+   * settings: {policies, K, seed, theta}. most: the number of steps of the whole film. points: the largest number of
+   * points per part. changes: the largest number of changes of taste.
+   */
+  constructor(settings, { most, points, changes }) {
+    Object.assign(this, { settings, most, points, changes, steps: [], tastes: [], version: 0 });
+    this.runs = new Map(settings.policies.map((policy) => [policy, { regret: [], clicks: [], lists: [], estimates: [] }]));
     this.growing = null;
   }
 
@@ -27,7 +32,7 @@ export class Film {
     return this.steps.at(-1) ?? 0;
   }
 
-  /** The number of points up to a step. */
+  /** The number of points up to and including a step. */
   upTo(step) {
     let low = 0;
     let high = this.steps.length;
@@ -39,62 +44,62 @@ export class Film {
     return low;
   }
 
-  /** The taste in force at a step, with its best list: {step, theta, best_list, best}. */
+  /** The person's taste at a step, with its best list: {step, theta, best_list, best}. */
   taste(step) {
     return this.tastes.findLast((one) => one.step < step) ?? this.tastes[0];
   }
 
-  /** Ask for the next part, once at a time. */
+  /** Request the next part, unless a request is already under way. */
   grow() {
     if (this.growing === null && this.end < this.most) {
-      const mine = this.#next().finally(() => {
-        if (this.growing === mine) this.growing = null;
+      const growing = this.#next().finally(() => {
+        if (this.growing === growing) this.growing = null;
       });
-      this.growing = mine;
+      this.growing = growing;
     }
     return this.growing;
   }
 
   async #next() {
-    const { cut } = this;
-    const told = await inTurn(() => (cut === this.cut ? api.simulate(this.#part()) : null));
-    if (cut !== this.cut) return; // stopped, or the taste was changed meanwhile: this is not what happened
-    this.tastes = [{ step: 0, theta: told.theta, best_list: told.best_list, best: told.best }, ...told.changes];
-    this.steps.push(...told.steps);
-    for (const run of told.runs) {
-      const mine = this.runs.get(run.policy);
-      for (const what of ["regret", "clicks", "lists"]) mine[what].push(...run[what]);
-      mine.estimates.push(...(run.estimates ?? []));
+    const { version } = this;
+    const part = await oneAtATime(() => (version === this.version ? api.simulate(this.#nextRequest()) : null));
+    if (version !== this.version) return; // the film was stopped or the taste was changed, so this part is outdated
+    this.tastes = [{ step: 0, theta: part.theta, best_list: part.best_list, best: part.best }, ...part.changes];
+    this.steps.push(...part.steps);
+    for (const added of part.runs) {
+      const run = this.runs.get(added.policy);
+      for (const name of ["regret", "clicks", "lists"]) run[name].push(...added[name]);
+      run.estimates.push(...(added.estimates ?? []));
     }
   }
 
-  /** What to ask for next. */
-  #part() {
+  /** The body of the request for the next part. */
+  #nextRequest() {
     const { end } = this;
     const target = Math.min(this.most, end + Math.max(FIRST, end));
-    const many = Math.max(1, Math.min(target - end, target <= FIRST ? FIRST : POINTS, this.points));
-    const points = Array.from({ length: many }, (_, at) => end + Math.round(((at + 1) * (target - end)) / many));
+    const length = Math.max(1, Math.min(target - end, target <= FIRST ? FIRST : POINTS, this.points));
+    const points = Array.from({ length }, (_, index) => end + Math.round(((index + 1) * (target - end)) / length));
     const changes = this.tastes.slice(1).map(({ step, theta }) => ({ step, theta }));
-    return { ...this.asked, steps: target, points, since: end, changes, trace: true };
+    return { ...this.settings, steps: target, points, since: end, changes, trace: true };
   }
 
-  /** Ask for nothing more; what is under way is not waited for. */
+  /** Send no more requests, and ignore the response to the current one. */
   stop() {
-    this.cut += 1;
+    this.version += 1;
     this.growing = null;
   }
 
-  /** Whether there is something to change, and one more change may be asked for. */
+  /** Whether the film has begun and the service accepts one more change of taste. */
   get changeable() {
     return this.end > 0 && this.tastes.length <= this.changes;
   }
 
-  /** From a step on, another taste: what came after it is asked for anew. */
+  /** Change the taste after a step. The steps that follow are discarded, and requested again with the new taste. */
   change(step, theta) {
-    const many = Math.max(1, this.upTo(step));
+    const length = Math.max(1, this.upTo(step));
     this.stop();
-    this.steps.length = many;
-    for (const run of this.runs.values()) for (const part of Object.values(run)) part.length = Math.min(part.length, many);
+    this.steps.length = length;
+    for (const run of this.runs.values()) for (const part of Object.values(run)) part.length = Math.min(part.length, length);
     this.tastes = [...this.tastes.filter((one) => one.step < this.end), { step: this.end, theta, best_list: null, best: null }];
   }
 }

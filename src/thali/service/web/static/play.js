@@ -1,41 +1,46 @@
-// Play: a list, a click, the next list; and what was learned.
+// Play: the person clicks on a list, gets the next list, and sees what was learned.
 
 import * as api from "./api.js";
 import { tasteTable } from "./charts.js";
-import { el, field, keep, kept, lasting, listed, percent, say, select, sizes, svg } from "./dom.js";
+import { announce, el, field, joined, listLengths, loadValue, localStore, percent, select, sentence, storeValue, svg } from "./dom.js";
 import { card, covered } from "./plate.js";
 
-const KEPT = "thali.play";
-const KNOWN_ROUNDS = 200;
-const SHOWN_ROUNDS = 40;
+const STORED = "thali.play";
+const LOADED_ROUNDS = 200;
+const DRAWN_ROUNDS = 40;
 const NAME = /^guest-[0-9a-f]{10}$/;
+// What to tell the person if the service does not accept an answer, by status.
+const LOST = {
+  404: "the service no longer has this list. Here is a new one",
+  409: "this list was already answered differently, perhaps in another tab. Here is a new one",
+};
 const newName = () => `guest-${Array.from(crypto.getRandomValues(new Uint8Array(5)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
-const unless404 = (problem) => {
-  if (api.refused(problem).status !== 404) throw problem;
+const ignore404 = (error) => {
+  if (api.requestError(error).status !== 404) throw error;
 };
 
-/** Fill the place with the view; the answer takes it down. */
+/** Fill the place with the view. Returns a function that closes the view. */
 export function play(place, service) {
   const learners = new Map(service.learners.map((one) => [one.name, one]));
-  const usual = service.learners.reduce((best, one) => (one.share > best.share ? one : best));
-  const me = settled(kept(lasting, KEPT));
+  const main = service.learners.reduce((best, one) => (one.share > best.share ? one : best));
+  const me = validSettings(loadValue(localStore, STORED));
   let shown = null; // the list on the page
-  let rounds = []; // what was answered so far: {impression, clicked: position or null}
-  let learned = 0; // from so many lists, also those before the rounds that are known
-  let lit = [];
+  let rounds = []; // the answers that were loaded or given: {impression, clicked: position or null}
+  let learned = 0; // the number of lists that were learned, which may be more than the rounds that were loaded
+  let lit = []; // the topics of the last click, which the table highlights
   let busy = false;
-  let due = false; // another list, once there is time
-  let gone = false;
+  let due = false; // whether to request another list when the current request has ended
+  let closed = false;
 
-  /** What was kept, as far as this service still has it. */
-  function settled(found) {
-    const given = found !== null && typeof found === "object" ? found : {};
-    const learner = learners.has(given.learner) ? given.learner : usual.name;
-    const most = Math.min(service.limits.K, service.items);
+  /** The settings from the browser's storage. Those that this service does not support are replaced by defaults. */
+  function validSettings(stored) {
+    const given = stored !== null && typeof stored === "object" ? stored : {};
+    const learner = learners.has(given.learner) ? given.learner : main.name;
+    const longest = Math.min(service.limits.K, service.items);
     return {
       user: NAME.test(given.user) ? given.user : newName(),
       learner,
-      K: Number.isInteger(given.K) && given.K >= 1 && given.K <= most ? given.K : learners.get(learner).K,
+      K: Number.isInteger(given.K) && given.K >= 1 && given.K <= longest ? given.K : learners.get(learner).K,
       alpha: typeof given.alpha === "number" && given.alpha >= 0 ? given.alpha : null,
       impression: typeof given.impression === "string" ? given.impression : null,
       keys: given.keys !== false,
@@ -44,10 +49,10 @@ export function play(place, service) {
 
   const learner = () => learners.get(me.learner);
   const kind = () => ({ diverse: learner().features === "gains", coverage: service.coverage });
-  const list = el("ol", { class: "plate", "aria-label": "The list" });
-  const none = el("button", { type: "button", class: "nothing", click: () => answer(null) }, "None of these ", el("kbd", {}, "N"));
-  const back = el("button", { type: "button", click: undo }, "Undo ", el("kbd", {}, "U"));
-  const again = el("button", { type: "button", click: startAgain }, "Start again");
+  const list = el("ol", { class: "plate", "aria-label": "Recommended list" });
+  const noneButton = el("button", { type: "button", class: "nothing", click: () => answer(null) }, "None of these ", el("kbd", {}, "N"));
+  const undoButton = el("button", { type: "button", click: undo }, "Undo ", el("kbd", {}, "U"));
+  const startAgainButton = el("button", { type: "button", click: startAgain }, "Start again");
   const score = el("p", { class: "score" });
   const path = el("div", { class: "path" });
   const error = el("p", { class: "error", role: "alert" });
@@ -56,12 +61,12 @@ export function play(place, service) {
   const name = el("code");
 
   function buildControls() {
-    const own = learner().alpha;
-    const base = own || 0.8 / learner().sigma;
-    const alphas = [...new Set([0, ...[1 / 8, 1 / 4, 1 / 2, 1, 2, 4].map((by) => by * base), me.alpha ?? own])].sort((a, b) => a - b);
-    const told = (alpha) => `${Number(alpha.toPrecision(4))}${alpha === 0 ? " (none)" : alpha === own ? " (usual)" : ""}`;
-    const change = (what) => (value) => {
-      Object.assign(me, what(value));
+    const usual = learner().alpha;
+    const base = usual || 0.8 / learner().sigma;
+    const alphas = [...new Set([0, ...[1 / 8, 1 / 4, 1 / 2, 1, 2, 4].map((by) => by * base), me.alpha ?? usual])].sort((a, b) => a - b);
+    const alphaText = (alpha) => `${Number(alpha.toPrecision(4))}${alpha === 0 ? " (none)" : alpha === usual ? " (default)" : ""}`;
+    const change = (changes) => (value) => {
+      Object.assign(me, changes(value));
       lit = [];
       buildControls();
       renew();
@@ -71,19 +76,19 @@ export function play(place, service) {
     const focused = document.activeElement?.getAttribute("name");
     controls.replaceChildren(
       field("Policy", select(names, me.learner, change((value) => ({ learner: value, alpha: null })), { name: "policy" })),
-      field("Items in a list, K", select(sizes(service, me.K), me.K, change((value) => ({ K: Number(value) })), { name: "K" })),
-      field("Exploration, α", select(alphas.map((alpha) => [alpha, told(alpha)]), me.alpha ?? own, change((value) => ({ alpha: Number(value) })), { name: "alpha" })),
-      el("label", { class: "check keys" }, shortcuts, el("span", {}, "Keys ", el("kbd", {}, "1"), "…, ", el("kbd", {}, "N"), " and ", el("kbd", {}, "U"))),
+      field("Items per list, K", select(listLengths(service, me.K), me.K, change((value) => ({ K: Number(value) })), { name: "K" })),
+      field("Exploration, α", select(alphas.map((alpha) => [alpha, alphaText(alpha)]), me.alpha ?? usual, change((value) => ({ alpha: Number(value) })), { name: "alpha" })),
+      el("label", { class: "check keys" }, shortcuts, el("span", {}, "Shortcut keys ", el("kbd", {}, "1"), "…, ", el("kbd", {}, "N"), " and ", el("kbd", {}, "U"))),
     );
     if (focused) controls.querySelector(`[name="${focused}"]`)?.focus();
   }
 
   function save() {
     name.textContent = me.user;
-    keep(lasting, KEPT, me);
+    storeValue(localStore, STORED, me);
   }
 
-  /** One thing at a time: an answer while another is under way is none. What is refused is said, and the list stays. */
+  /** Do some work, unless other work is under way. If a request fails, show the error and keep the list. */
   async function run(work) {
     if (busy) return;
     busy = true;
@@ -91,8 +96,8 @@ export function play(place, service) {
     error.textContent = "";
     try {
       await work();
-    } catch (problem) {
-      error.textContent = `${api.refused(problem).message}.`;
+    } catch (failure) {
+      error.textContent = sentence(api.requestError(failure).message);
       if (shown === null) list.replaceChildren(el("li", {}, el("button", { type: "button", class: "main", click: () => run(begin) }, "Try again")));
     } finally {
       busy = false;
@@ -101,13 +106,13 @@ export function play(place, service) {
     if (due) renew();
   }
 
-  /** A list by what is chosen now; what is chosen while one is on its way is not lost. */
+  /** Request a list with the current settings, now or when the current request has ended. */
   function renew() {
     due = busy;
     if (busy) return;
     run(async () => {
       await next();
-      say("A new list, by what you chose.");
+      announce("Here is a new list with your settings.");
     });
   }
 
@@ -117,107 +122,108 @@ export function play(place, service) {
 
   async function next() {
     if (shown === null ? me.impression !== null : shown.learner !== me.learner) await loadRounds();
-    const asked = { user: me.user, learner: me.learner, K: me.K };
-    if (me.alpha !== null) asked.alpha = me.alpha;
-    show(await api.recommend(asked));
+    const body = { user: me.user, learner: me.learner, K: me.K };
+    if (me.alpha !== null) body.alpha = me.alpha;
+    show(await api.recommend(body));
   }
 
-  function show(found) {
-    if (gone) return;
-    shown = found;
+  function show(impression) {
+    if (closed) return;
+    shown = impression;
     me.impression = shown.impression;
     save();
     drawList();
     drawTaste();
   }
 
-  /** The items as buttons; who was among them by keyboard is at the first of the new ones. */
+  /** Draw the items as buttons. If an item had the focus, the first of the new items gets it. */
   function drawList() {
-    const within = list.contains(document.activeElement);
+    const focused = list.contains(document.activeElement);
     list.replaceChildren(
-      ...shown.items.map((_, at) => {
-        const id = `item-${at}`;
+      ...shown.items.map((_, index) => {
+        const id = `item-${index}`;
         return el("li", {}, el("button", {
-          type: "button", class: "item", click: (event) => { if (event.detail < 2) answer(at); }, // twice is once
+          type: "button", class: "item", click: (event) => { if (event.detail < 2) answer(index); }, // a double click counts once
           "aria-labelledby": `${id}-place ${id}-name`, "aria-describedby": `${id}-why`,
-        }, card(shown.items, at, id, kind())));
+        }, card(shown.items, index, id, kind())));
       }),
     );
-    if (within) list.querySelector("button").focus();
+    if (focused) list.querySelector("button").focus();
     list.dataset.impression = shown.impression;
     performance.mark("thali-list");
   }
 
-  /** What is learned, after the list: nobody waits for it to answer. */
+  /** Draw what was learned. This comes after the list, so that the person does not have to wait for it. */
   async function drawTaste() {
-    const mine = shown.impression;
-    let known;
+    const { impression } = shown;
+    let user;
     try {
-      known = await api.user(me.user);
-    } catch (problem) {
-      error.textContent = `${api.refused(problem).message}.`;
+      user = await api.user(me.user);
+    } catch (failure) {
+      error.textContent = sentence(api.requestError(failure).message);
       return;
     }
-    if (gone || shown.impression !== mine) return;
-    const own = learner().alpha;
-    const alpha = me.alpha ?? own;
-    const found = known.learners[me.learner];
-    learned = found?.updates ?? 0;
-    // Nothing learned: θ̄ = 0 and M = I. The service's intervals are by the learner's own α.
-    const rows = found
-      ? found.taste.map((one) => ({ ...one, half: ((one.high - one.low) / 2) * (own ? alpha / own : 1) }))
+    if (closed || shown.impression !== impression) return;
+    const usual = learner().alpha;
+    const alpha = me.alpha ?? usual;
+    const known = user.learners[me.learner];
+    learned = known?.updates ?? 0;
+    // If nothing was learned, θ̄ = 0 and M = I. The service computes intervals with the learner's own α.
+    const rows = known
+      ? known.taste.map((one) => ({ ...one, half: ((one.high - one.low) / 2) * (usual ? alpha / usual : 1) }))
       : service.topics.map((topic) => ({ topic, estimate: 0, half: alpha }));
     taste.update(rows, { lit, covered: covered(shown.items, kind()) });
     drawRounds();
-    taste.element.dataset.impression = mine;
+    taste.element.dataset.impression = impression;
   }
 
   function drawRounds() {
     const hits = rounds.filter((round) => round.clicked !== null).length;
-    if (!rounds.length && document.activeElement === back) list.querySelector("button").focus(); // it cannot stay there
-    back.disabled = rounds.length === 0;
-    const before = learned > rounds.length ? "of late" : "so far";
+    if (!rounds.length && document.activeElement === undoButton) list.querySelector("button").focus(); // the button is disabled below
+    undoButton.disabled = rounds.length === 0;
+    const which = learned > rounds.length ? `the last ${rounds.length} lists` : `${rounds.length} lists so far`;
     score.textContent = rounds.length
-      ? `Round ${Math.max(rounds.length, learned) + 1}: ${before} ${hits} of ${rounds.length} lists had something for you (${percent(hits / rounds.length)}).`
+      ? `Round ${Math.max(rounds.length, learned) + 1}: you liked something in ${hits} of ${which} (${percent(hits / rounds.length)}).`
       : "Round 1.";
-    const last = rounds.slice(-SHOWN_ROUNDS);
-    const high = Math.max(me.K, ...last.map((round) => (round.clicked ?? 0) + 1));
-    const y = (position) => 8 + (44 * position) / high;
-    const marks = last.map((round, at) => {
-      const x = 10 + 12 * at;
+    const last = rounds.slice(-DRAWN_ROUNDS);
+    const lowest = Math.max(me.K, ...last.map((round) => (round.clicked ?? 0) + 1));
+    const y = (position) => 8 + (44 * position) / lowest;
+    const marks = last.map((round, index) => {
+      const x = 10 + 12 * index;
       return round.clicked === null
-        ? svg("path", { class: "miss", d: `M${x - 3} ${y(high) - 3}l6 6m0 -6l-6 6` })
+        ? svg("path", { class: "miss", d: `M${x - 3} ${y(lowest) - 3}l6 6m0 -6l-6 6` })
         : svg("circle", { class: "hit", cx: x, cy: y(round.clicked), r: 4 });
     });
-    const told = last.map((round) => (round.clicked === null ? "none" : round.clicked + 1)).join(", ");
+    const positions = last.map((round) => (round.clicked === null ? "none" : round.clicked + 1)).join(", ");
     path.replaceChildren(...(last.length ? [
       el("h2", {}, "Where you clicked"),
-      svg("svg", { viewBox: `0 0 ${20 + 12 * SHOWN_ROUNDS} 60`, role: "img", "aria-label": `Positions clicked, round by round: ${told}` }, marks),
-      el("p", { class: "note" }, "A column a round, the top of the list on top; × for none of these. As thali learns, clicks tend to come higher."),
+      svg("svg", { viewBox: `0 0 ${20 + 12 * DRAWN_ROUNDS} 60`, role: "img", "aria-label": `Clicked positions, round by round: ${positions}` }, marks),
+      el("p", { class: "note" }, "Each column is one round. Dots show where in the list you clicked, and × means that you liked none of the items. As thali learns, your clicks tend to move up."),
     ] : []));
   }
 
-  /** What is not there any more, or was answered otherwise (in another tab): on with what there is now, and say so. */
-  async function lost(problem) {
-    if (![404, 409].includes(api.refused(problem).status)) throw problem;
+  /** The list no longer exists, or was answered differently in another tab. Show a new list, and say why. */
+  async function recover(failure) {
+    const { status } = api.requestError(failure);
+    if (!Object.hasOwn(LOST, status)) throw failure;
     lit = [];
     await loadRounds();
     await next();
-    throw problem;
+    throw new api.RequestError(status, { error: LOST[status] });
   }
 
   function answer(position) {
     if (shown === null) return;
     run(async () => {
       const items = shown.items.map((one) => String(one.item));
-      await api.feedback(shown.impression, position === null ? [] : [position]).catch(lost);
-      // Sent again where the next list did not come: still one round.
+      await api.feedback(shown.impression, position === null ? [] : [position]).catch(recover);
+      // If the next list could not be loaded, the person answers the same list again, which is still one round.
       if (rounds.at(-1)?.impression !== shown.impression) rounds.push({ impression: shown.impression, clicked: position });
       lit = position === null ? [] : Object.keys(shown.items[position].gains);
       await next();
-      say(position === null
-        ? "None of these: all were seen and passed over. A new list."
-        : `${items[position]}${position ? `, and passed over ${listed(items.slice(0, position))}` : ""}. A new list.`);
+      announce(position === null
+        ? "You liked none of these. Here is a new list."
+        : `You chose ${items[position]}${position ? ` and passed over ${joined(items.slice(0, position))}` : ""}. Here is a new list.`);
     });
   }
 
@@ -225,45 +231,45 @@ export function play(place, service) {
     run(async () => {
       const last = rounds.at(-1);
       if (last === undefined) return;
-      await api.undo(last.impression).catch(lost);
-      const before = await api.impression(last.impression);
+      await api.undo(last.impression).catch(recover);
+      const previous = await api.impression(last.impression);
       rounds.pop();
       lit = [];
-      show(before);
-      say("Taken back: the list before is here again.");
+      show(previous);
+      announce("Your last answer was undone. Here is its list again.");
     });
   }
 
   function startAgain() {
     run(async () => {
-      // Without the right to it they stay, as someone who never came back.
-      if (service.role === "admin") await api.forget(me.user).catch(unless404);
+      // Only an admin key may forget a user. Without one, the old user stays in the store.
+      if (service.role === "admin") await api.forget(me.user).catch(ignore404);
       me.user = newName();
       rounds = [];
       lit = [];
       await next();
-      say("A new person, of whom nothing is known.");
+      announce("You are now a new person, about whom nothing is known yet.");
     });
   }
 
   async function loadRounds() {
-    const page = await api.history(me.user, KNOWN_ROUNDS);
+    const page = await api.history(me.user, LOADED_ROUNDS);
     rounds = page.impressions
       .filter((one) => one.learner === me.learner && one.answer === "feedback")
       .map((one) => ({ impression: one.impression, clicked: one.clicked.length ? one.clicked[0] : null }))
       .reverse();
   }
 
-  /** The list that was there before the page was loaded anew, if it still waits for an answer. */
+  /** After the page was reloaded, show the same list again if it is still unanswered. */
   async function resume() {
     if (me.impression === null) return false;
-    const [found] = await Promise.all([api.impression(me.impression).catch(unless404), loadRounds()]);
-    if (found?.user !== me.user || found.learner !== me.learner || found.clicked !== null) return false;
-    show(found);
+    const [previous] = await Promise.all([api.impression(me.impression).catch(ignore404), loadRounds()]);
+    if (previous?.user !== me.user || previous.learner !== me.learner || previous.clicked !== null) return false;
+    show(previous);
     return true;
   }
 
-  function pressed(event) {
+  function onKey(event) {
     if (!me.keys || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     if (event.target instanceof Element && event.target.closest("input, select, textarea, dialog")) return;
     const letter = event.key.toLowerCase();
@@ -279,20 +285,20 @@ export function play(place, service) {
 
   buildControls();
   place.append(
-    el("h1", {}, "Click the first one you like"),
-    el("p", { class: "lead" }, "Read from the top. What you pass over counts as not wanted, what stands below your click as not seen. thali learns your taste from each click, and mixes the next list so that every part of it finds something."),
+    el("h1", {}, "Click the first item you like"),
+    el("p", { class: "lead" }, "Read the list from the top. thali assumes that you saw the items above your click and did not want them, and that you did not look at the items below it. It learns your taste from every click, and mixes the next list so that it has something for each of your interests."),
     el("div", { class: "columns" },
-      el("section", {}, list, el("div", { class: "row answers" }, none, back, again), error, score, path),
-      el("section", { class: "card", "aria-label": "What is learned" }, taste.element,
-        el("p", { class: "note" }, el("i", { class: "sample band" }), "not known yet (the interval in which the taste may lie) ", el("i", { class: "sample taste-bar" }), "learned taste"),
-        el("p", { class: "note" }, "In the list: ", el("i", { class: "sample belief" }), "belief (you are thought to like it) ", el("i", { class: "sample exploration" }), "exploration (not known yet). Topics fade where the items above have them already; bold in the table are those of your last click."),
+      el("section", {}, list, el("div", { class: "row answers" }, noneButton, undoButton, startAgainButton), error, score, path),
+      el("section", { class: "card", "aria-label": "What thali has learned" }, taste.element,
+        el("p", { class: "note" }, el("i", { class: "sample taste-bar" }), "learned taste ", el("i", { class: "sample band" }), "uncertainty (the range in which your taste may lie)"),
+        el("p", { class: "note" }, "The bar of each item shows why it was chosen: ", el("i", { class: "sample belief" }), "belief (thali expects you to like it) ", el("i", { class: "sample exploration" }), "exploration (thali wants to find out whether you like it). The topics of an item fade if the items above already cover them. In the table, the topics of your last click are bold."),
         controls,
-        el("p", { class: "note" }, "You are ", name, ". Each policy learns from its own lists only."))),
+        el("p", { class: "note" }, "A policy is a method that chooses lists and learns from clicks. Each policy learns only from its own lists. Your user name is ", name, "."))),
   );
-  document.addEventListener("keydown", pressed);
+  document.addEventListener("keydown", onKey);
   run(begin);
   return () => {
-    gone = true;
-    document.removeEventListener("keydown", pressed);
+    closed = true;
+    document.removeEventListener("keydown", onKey);
   };
 }
