@@ -37,10 +37,10 @@ demo: .venv/lab ## Run the paper's synthetic experiment, and draw a figure
 page: .venv/lab ## Serve a web page on which you can try thali
 	@$(BIN)/thali demo --web --port $(PORT)
 
-picture: .venv/lab ## Redraw the picture of the README
+picture: .venv/lab ## Redraw the figure in the README (docs/demo.png)
 	@$(BIN)/thali demo --out docs/demo.png
 
-screenshots: .venv/dev ## Take the screenshots of the page again
+screenshots: .venv/dev ## Retake the screenshots of the web page
 	@$(BIN)/python tests/helpers/screenshots.py
 
 reproduce: .venv/lab ## Run the paper's experiments at a small scale, and write a report
@@ -49,7 +49,7 @@ reproduce: .venv/lab ## Run the paper's experiments at a small scale, and write 
 test: .venv/dev ## Run the fast tests
 	$(BIN)/python -m pytest -m "not slow"
 
-test-slow: .venv/dev ## Run the slow tests, which include minimum speeds
+test-slow: .venv/dev ## Run the slow tests, some of which check minimum speeds
 	$(BIN)/python -m pytest -m slow
 
 check: .venv/dev ## Check style, types and imports between packages
@@ -71,19 +71,19 @@ messages: .venv/dev ## List all error messages with file and line
 wheels: .venv/lab ## Build the packages thali and thali-client in dist/
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet wheel --no-deps --wheel-dir dist ./client .
 
-bench: .venv/dev ## Measure lists against textbook NumPy, and update the docs
+bench: .venv/dev ## Compare the speed of building lists with textbook NumPy, and update the docs
 	$(BIN)/python benchmarks/bench.py
 
-bench-serve: .venv/dev ## Measure the service, and update docs/performance-service.md
+bench-serve: .venv/dev ## Measure the speed and memory of the service, and update docs/performance-service.md
 	$(BIN)/python benchmarks/serve.py
 
-compare: .venv/dev ## Compare the speed with another clone: make compare OLD=path
+compare: .venv/dev ## Compare the speed with that of another clone: make compare OLD=path
 	$(BIN)/python benchmarks/compare.py $(OLD)
 
-first-use: .venv/dev ## Measure import and compilation, and update docs/first-use.md
+first-use: .venv/dev ## Measure how long import and compilation take, and update docs/first-use.md
 	$(BIN)/python benchmarks/first_use.py
 
-alpha: .venv/dev ## Measure candidates for the default of the exploration parameter α
+alpha: .venv/dev ## Compare possible default values of the exploration parameter α
 	$(BIN)/python benchmarks/default_alpha.py
 
 theory: .venv/dev ## Check the paper's theorems and lemmas numerically

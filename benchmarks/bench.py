@@ -28,6 +28,7 @@ from thali.lists.engine import SearchIndex
 PAGES = {"policies": "policies.md", "summary": "performance.md"}
 TABLES = "performance-tables.md"
 PER_STEP = "µs per user and step"
+RECOMMEND = f"thali, `recommend` alone: {PER_STEP}"
 SIZES = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 
@@ -46,7 +47,7 @@ def steps() -> str:
         named["MovieLens 1M, L=1000, d=5, K=4"] = cases.movielens(5), 4
     named["random sparse, L=1000, d=40, K=8"] = cases.random_sparse, 8
     named["MovieLens-like, L=1000, d=18, K=12"] = cases.like_movielens, 12
-    named["MovieLens-like with evenly attractive films"] = cases.even_films, 12
+    named["MovieLens-like with evenly spread popularity"] = cases.even_films, 12
     rows = []
     for name, (make, K) in named.items():
         for alpha in (None, "theory"):
@@ -59,7 +60,8 @@ def steps() -> str:
                 )  # fmt: skip
                 print(*rows[-1], sep=" | ", flush=True)
     return table(
-        f"case | α | after steps | thali: {PER_STEP} | of which recommend | NumPy: {PER_STEP} | times faster", rows
+        f"case | α | after steps | thali: {PER_STEP} | {RECOMMEND} | NumPy: {PER_STEP} | times faster",
+        rows,
     )
 
 
@@ -123,7 +125,7 @@ def draw(docs: Path) -> None:
     ):
         axes.loglog(items, taken / 1e6, style, label=label, color=color)
     axes.set(xlabel="items in the catalog, L", ylabel="seconds per list")
-    axes.set_title("The same lists: 1 to 3 of 40 topics per item, K = 10, one user", fontsize=10)
+    axes.set_title("Items with 1 to 3 of 40 topics, lists of K = 10 items, one user", fontsize=10)
     axes.grid(alpha=0.3, which="major")
     axes.legend(frameon=False)
     figure.savefig(docs / "speed.png", dpi=150)
@@ -157,9 +159,7 @@ def kl_ucb() -> str:
                  spread(times["numpy"], 0, 1e6), spread(times["ratio"], 0))
             )  # fmt: skip
             print(*rows[-1], sep=" | ", flush=True)
-    return table(
-        f"case | after steps | thali: {PER_STEP} | of which recommend | NumPy: {PER_STEP} | times faster", rows
-    )
+    return table(f"case | after steps | thali: {PER_STEP} | {RECOMMEND} | NumPy: {PER_STEP} | times faster", rows)
 
 
 def index() -> str:
@@ -174,9 +174,9 @@ def index() -> str:
         builds.append(time.perf_counter() - begin)
     weight_bytes = sum(array.nbytes for array in catalog.sparse)
     rows: list[tuple[object, ...]] = [
-        ("memory of the index, bytes per item", f"{built.nbytes / catalog.L:.0f}"),
+        ("memory of the search index, bytes per item", f"{built.nbytes / catalog.L:.0f}"),
         ("memory of the weights themselves, bytes per item", f"{weight_bytes / catalog.L:.0f}"),
-        ("building the index, s", spread(np.array(builds), 2)),
+        ("building the search index, s", spread(np.array(builds), 2)),
     ]
     policy = thali.CascadeLSB(catalog, 10)
     state = policy.init(1)
@@ -197,12 +197,11 @@ def index() -> str:
             begin = time.perf_counter()
             do(n)
             taken.append(time.perf_counter() - begin)
-        rows.append(
-            (f"{what}, µs; then the slowest of 1000", f"{spread(np.array(taken), 0, 1e6)}; {max(taken) * 1e6:,.0f}")
-        )
+        label = f"{what}, µs: median (quartiles); slowest of {len(taken):,}"
+        rows.append((label, f"{spread(np.array(taken), 0, 1e6)}; {max(taken) * 1e6:,.0f}"))
     begin = time.perf_counter()
     policy.recommend(state)
-    rows.append(("the next list after these changes, ms", f"{(time.perf_counter() - begin) * 1e3:.2f}"))
+    rows.append(("building the next list after these changes, ms", f"{(time.perf_counter() - begin) * 1e3:.2f}"))
     for row in rows:
         print(*row, sep=" | ", flush=True)
     return table("1,000,000 items with 1 to 3 of 40 topics | measured", rows)
@@ -287,7 +286,8 @@ def policies() -> str:
     )
 
 
-FILMS, DENSE = "1,000 films, 18 genres, lists of 12", "100,000 items with weights on all 20 topics, lists of 10"
+FILMS = "1,000 films, 18 genres, lists of 12"
+DENSE = "100,000 items, lists of 10; each item has weights on all 20 topics"
 # The rows of the summary: label; the table it is from; the first cells of its row there; the columns of thali's time,
 # NumPy's time and their ratio; and the units of the two times.
 SUMMARY = (
@@ -295,8 +295,9 @@ SUMMARY = (
     ("1,000 items with 1 to 3 of 40 topics, lists of 8", "steps",
      ("random sparse, L=1000, d=40, K=8", "default", "100"), (3, 5, 6), "µs", "µs"),
     ("1,000,000 items with 1 to 3 of 40 topics, lists of 10", "large", ("default", "100"), (3, 4, 5), "ms", "s"),
-    (f"{DENSE}; concentrated weights", "dense", ("Dirichlet(0.1)", "default", "100"), (3, 4, 5), "ms", "ms"),
-    (f"{DENSE}; uniform weights", "dense", ("uniform", "default", "100"), (3, 4, 5), "ms", "ms"),
+    (f"{DENSE}, but most of its weight is on a few", "dense", ("Dirichlet(0.1)", "default", "100"), (3, 4, 5), "ms",
+     "ms"),
+    (f"{DENSE}, drawn uniformly", "dense", ("uniform", "default", "100"), (3, 4, 5), "ms", "ms"),
     (f"CascadeKL-UCB on MovieLens 1M: {FILMS}", "kl_ucb", ("MovieLens 1M", "100"), (2, 4, 5), "µs", "µs"),
 )  # fmt: skip
 
@@ -311,7 +312,10 @@ def summary(docs: Path) -> str:
                 rows.append((label, f"{own} {unit}", f"{numpy} {numpy_unit}", ratio))
     text = table("case | thali: time per user and step | NumPy: time per user and step | times faster", rows)
     *_, (_, _, factor, numpy_factor) = pages.rows(docs / TABLES, "growth")
-    growth = f"A list from 1,000,000 items takes {factor} as long as one from 10,000 items (NumPy: {numpy_factor})."
+    growth = (
+        f"Building a list from 1,000,000 items takes {factor} as long as building one from 10,000 items "
+        f"(NumPy: {numpy_factor})."
+    )
     return f"{text}\n\n{growth}"
 
 

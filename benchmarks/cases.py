@@ -87,7 +87,7 @@ def sets_of_genres(rng: np.random.Generator, L: int = 1000) -> np.ndarray:
 def like_movielens(rng: np.random.Generator, users: int = 100) -> Case:
     """Return weights like those of MovieLens.
 
-    They are the paper's w̄ for 500 users, with few films that attract many of them. People's tastes follow the sizes of
+    They are the paper's w̄ for 500 users, where a few films attract many of them. People's tastes follow the sizes of
     the genres.
     """
     belongs = sets_of_genres(rng)
@@ -97,10 +97,10 @@ def like_movielens(rng: np.random.Generator, users: int = 100) -> Case:
 
 
 def even_films(rng: np.random.Generator, users: int = 100) -> Case:
-    """Return weights with the same sets of genres, but a search that is harder.
+    """Return weights with the same sets of genres, but with evenly spread popularity, which is harder to search.
 
-    Films attract any number from 1 to 300 users with equal probability, and people have narrow tastes. So more films
-    have nearly the same index.
+    The number of users that a film attracts is drawn uniformly from 1 to 299, and people have narrow tastes. So more
+    films have nearly the same index.
     """
     belongs = sets_of_genres(rng)
     weights = rng.integers(1, 300, size=(len(belongs), 1)) * belongs / rng.integers(400, 501, size=GENRES.size)

@@ -5,7 +5,7 @@
 Both clones need their environment in ``.venv`` (``make .venv/lab``). They are measured alternately, each in separate
 processes and with its own cases, and the order changes from round to round. The tables show the median times, and the
 ratio new/old of the rounds: median, lowest and highest. Machines are noisy, so rely on the ratios, and repeat the run
-if a ratio is close to what you still accept.
+if a ratio is close to the largest one that you accept.
 """
 
 from __future__ import annotations

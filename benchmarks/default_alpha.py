@@ -1,9 +1,10 @@
-"""Which α by default, and which σ for Thompson sampling? The tables of docs/default-alpha.md.
+"""Compare possible values of the default α, and of σ for Thompson sampling: the tables of docs/default-alpha.md.
 
-Measures the final regret of CascadeLSB for a range of α·σ, and with Thompson sampling for a range of σ, on the paper's
-synthetic problem and on generated ones. Also shows the share of people who are stuck on a worse list.
+This program measures the final regret of CascadeLSB for a range of α·σ, and with Thompson sampling for a range of σ, on
+the paper's synthetic problem and on generated ones. It also shows the share of people for whom CascadeLSB is stuck on a
+list that is not the best.
 
-make alpha prints the tables, which takes over an hour on one core. For a quick look, use --users 4 --steps 2000.
+`make alpha` prints the tables, which takes over an hour on one core. For a quick look, use --users 4 --steps 2000.
 """
 
 from __future__ import annotations
@@ -101,10 +102,16 @@ def by_sigma(problems: list[list[Problem]], steps: int) -> None:
 def main() -> None:
     """Print the tables."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--users", type=int, default=25, help="number of people in each draw of a problem")
-    options.add_argument("--draws", type=int, default=4, help="number of random draws of each problem")
-    options.add_argument("--steps", type=int, default=20_000, help="number of lists shown to each person")
-    options.add_argument("--table", choices=("optimism", "sigma", "noise", "all"), default="all", help="table to print")
+    options.add_argument(
+        "--users", type=int, default=25, help="Number of people in each draw of a problem (default: 25)."
+    )
+    options.add_argument("--draws", type=int, default=4, help="Number of random draws of each problem (default: 4).")
+    options.add_argument(
+        "--steps", type=int, default=20_000, help="Number of lists shown to each person (default: 20000)."
+    )
+    options.add_argument(
+        "--table", choices=("optimism", "sigma", "noise", "all"), default="all", help="Table to print (default: all)."
+    )
     given = options.parse_args()
     problems = [[synthetic(given.users) for _ in range(given.draws)]]
     for L, d, K, top in SIZES:

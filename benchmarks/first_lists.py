@@ -1,8 +1,9 @@
-"""Compare CascadeLSB with lists that learn nothing over a person's first lists, on MovieLens 1M.
+"""Compare CascadeLSB with lists that are the same for everyone, over each person's first lists, on MovieLens 1M.
 
 python benchmarks/first_lists.py --data path/to/data prints the table in docs/first-lists.md in about two minutes. Each
-number is a share: the clicks a policy got, divided by the clicks that the best list for each person would have got.
-People click as in the paper's model. They come from one half of the users, the weights of the learner from the other.
+number is a share: the clicks that a policy got, divided by the clicks that the best list for each person would have
+got. People click as in the paper's model. They come from one half of the users, and the learner's weights come from the
+other half.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ PEOPLE, TOPICS, K = 200, 18, 10
 def main() -> None:
     """Print the mean share over several splits of the users, with the lowest and the highest."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True, help="the folder that contains ml-1m")
-    parser.add_argument("--splits", type=int, default=5, help="how many random splits of the users")
+    parser.add_argument("--data", required=True, help="Folder that contains ml-1m.")
+    parser.add_argument("--splits", type=int, default=5, help="Number of random splits of the users (default: 5).")
     arguments = parser.parse_args()
     chosen = movielens_1m(root=arguments.data).most_active(users=1000, items=1000).attracted(at_least=5)
     rows: dict[str, list[list[float]]] = {}

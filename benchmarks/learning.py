@@ -1,7 +1,7 @@
-"""What learning costs: CascadeLSB.update and its parts on a single thread, in states reached by learning.
+"""Measure how long CascadeLSB.update and its parts take, on a single thread and in states reached by learning.
 
 OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/learning.py measures the current version for docs/learning-cost.md.
-Numbers are µs per user: minimum, median (lower to upper quartile).
+The numbers are in µs per user: the minimum, and the median (lower to upper quartile).
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def measure(d: int, K: int, users: int, *, repeats: int, warm: int = 100) -> dic
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--repeats", type=int, default=300, help="number of repetitions of each measurement")
+    options.add_argument(
+        "--repeats", type=int, default=300, help="Number of repetitions of each measurement (default: 300)."
+    )
     repeats = options.parse_args().repeats
     print("| d | K | users per batch | update | refresh alone | inv, solve, slogdet in NumPy |\n" + "|---" * 6 + "|")
     for d, K, users in CASES:

@@ -1,4 +1,4 @@
-"""Measure the throughput and latency of a running service. Run this program on another core than the service.
+"""Measure the throughput and latency of a running service. Run this program and the service on different cores.
 
 Without --rate, each connection sends its next request as soon as it has received the previous response, which gives the
 highest possible rate. With --rate, requests are due at random times that do not depend on the service, and latency is

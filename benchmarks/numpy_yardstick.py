@@ -72,7 +72,7 @@ class NumpyCascadeKLUCB:
         return np.where(self.clicked == self.shown, 1.0, low)
 
     def recommend(self) -> np.ndarray:
-        """Return the K items with the largest indices, with ties to the lowest item."""
+        """Return the K items with the largest indices. Ties go to the item with the lowest number."""
         return np.argsort(-self.indices(), kind="stable")[: self.K]
 
     def update(self, items: np.ndarray, clicks: np.ndarray) -> None:

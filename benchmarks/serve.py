@@ -141,7 +141,7 @@ def main_rows(folder: Path, catalog: Path, repeat: int, seconds: float) -> list[
             shown = Recommend(routes, rng, users=USERS, count=round(6000 * (seconds + 1)))
             measure(serving.url, shown, connections=CONNECTIONS, seconds=600)
             add(
-                f"feedback in batches of 100, {FULL_SPEED} (feedback per second; latency per batch)",
+                f"feedback in batches of 100 lists, {FULL_SPEED} (rate: lists per second; latency: per batch)",
                 FeedbackBatches(routes, shown.to_answer, 100),
             )
             add(f"recommend and feedback alternately, {FULL_SPEED}", Mixed(routes, rng, users=USERS))

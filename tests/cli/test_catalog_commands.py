@@ -55,7 +55,7 @@ def test_build_from_clicks_then_info(folder):
 def test_build_uses_its_options(folder):
     options = ["--at-least", "5", "--top-topics", "1", "--most-active-items", "2", "--coverage", "max"]
     done = run(folder, "build", "--items", "films.csv", "--interactions", "stars.csv", "-o", "c", *options)
-    assert "stars.csv: 4 interactions, 3 of them counted as attractions" in done.stdout, done.stderr
+    assert "stars.csv: 4 interactions, 3 of them counted\n" in done.stdout, done.stderr
     catalog = thali.load_catalog(folder / "c")
     assert (list(catalog.items), list(catalog.topics), catalog.coverage) == (["Fargo", "Heat"], ["crime"], "max")
     assert catalog.dense.tolist() == [[0.5], [1.0]]

@@ -41,7 +41,7 @@ def build(
         Path | None,
         typer.Option(
             help="Estimate weights from this table, with columns user, item and value. "
-            "If there is no column value, each row counts 1."
+            "If there is no 'value' column, each row counts as 1."
         ),
     ] = None,
     weights: Annotated[
@@ -51,7 +51,7 @@ def build(
         Path | None,
         typer.Option(
             help="Table of all items, with columns item and topics. "
-            "Required with --interactions; with --weights, only the column item is read."
+            "Required with --interactions. With --weights, only its 'item' column is read."
         ),
     ] = None,
     separator: Annotated[
@@ -60,32 +60,34 @@ def build(
     duplicates: Annotated[
         Duplicates | None,
         typer.Option(
-            help="If a user and item appear together more than once: stop with an error, keep the last value, or sum "
-            "the values (default: error)."
+            help="What to do if a user and an item appear together in more than one row: stop with an error, keep the "
+            "last value, or add up the values (default: error)."
         ),
     ] = None,
     at_least: Annotated[
         float | None,
-        typer.Option(help="Count an interaction as an attraction if its value is at least this (default: count all)."),
+        typer.Option(help="Count only interactions whose value is at least this (default: count all)."),
     ] = None,
     most_active_users: Annotated[
-        int | None, typer.Option(min=1, help="Keep this many users, those with the most interactions (default: all).")
+        int | None,
+        typer.Option(min=1, help="Keep only this many users: those with the most interactions (default: all)."),
     ] = None,
     most_active_items: Annotated[
-        int | None, typer.Option(min=1, help="Keep this many items, those with the most interactions (default: all).")
+        int | None,
+        typer.Option(min=1, help="Keep only this many items: those with the most interactions (default: all)."),
     ] = None,
     top_topics: Annotated[
-        int | None, typer.Option(min=1, help="Keep this many topics, those with the most items (default: all).")
+        int | None, typer.Option(min=1, help="Keep only this many topics: those with the most items (default: all).")
     ] = None,
-    coverage: Annotated[CoverageName, typer.Option(help="How the items of a list together cover a topic.")] = (
+    coverage: Annotated[CoverageName, typer.Option(help="Formula for how well a list covers a topic.")] = (
         CoverageName.probabilistic
     ),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the catalog file if it exists.")] = False,
 ) -> None:
     """Build a catalog file from tables.
 
-    Use --interactions to estimate the weights as in the paper, or --weights if you know them. Tables are CSV files, or
-    Parquet files if their name ends in .parquet.
+    Use --interactions to estimate the weights as in the paper, or --weights if you already have them. Tables are CSV
+    files, or Parquet files if their name ends in .parquet.
 
     Example: thali catalog build --interactions clicks.csv --items items.csv -o films.parquet
 
@@ -122,13 +124,13 @@ def build(
         repeats = Duplicates.error if duplicates is None else duplicates
         data = tables(interactions, items, separator="|" if separator is None else separator, duplicates=repeats.value)
         kept = data.most_active(users=most_active_users, items=most_active_items)
-        attractions = kept if at_least is None else kept.attracted(at_least)
-        if not len(attractions):
+        counted = kept if at_least is None else kept.attracted(at_least)
+        if not len(counted):
             rule = "" if at_least is None else f" with a value of at least {at_least:g}"
             raise ValueError(f"{interactions} must contain an interaction{rule}, got none among {len(kept)}")
-        print(f"{interactions}: {len(data):,} interactions, {len(attractions):,} of them counted as attractions")
-        attractions = attractions if top_topics is None else attractions.top_topics(top_topics)
-        catalog = Catalog.estimate(attractions, coverage=coverage.value)
+        print(f"{interactions}: {len(data):,} interactions, {len(counted):,} of them counted")
+        counted = counted if top_topics is None else counted.top_topics(top_topics)
+        catalog = Catalog.estimate(counted, coverage=coverage.value)
     out.parent.mkdir(parents=True, exist_ok=True)
     save_catalog(catalog, out)
     print(f"{out}: {len(catalog):,} items, {catalog.d:,} topics, digest {catalog_digest(out)}")
@@ -138,8 +140,8 @@ def build(
 def info(path: Annotated[Path, typer.Argument(help="Catalog file to read.")]) -> None:
     """Show what a catalog file contains.
 
-    Print the number of items and topics, the coverage, the number of items whose weights are all 0, and the digest of
-    the file. Then print each topic with its number of items and its largest weight.
+    Print the number of items and topics, the kind of coverage (probabilistic or max), the number of items whose weights
+    are all 0, and the digest of the file. Then print each topic with its number of items and its largest weight.
     """
     from rich.console import Console
 

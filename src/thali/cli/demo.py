@@ -21,7 +21,9 @@ def demo(
     port: Annotated[int, typer.Option(min=1, max=65_535, help="With --web: port of the page.")] = 8000,
     items: Annotated[
         page.Items,
-        typer.Option(help="With --web: items to show. 'auto' shows films if MovieLens 1M is found, else dishes."),
+        typer.Option(
+            help="With --web: items to show. 'auto' shows films if MovieLens 1M is found, and otherwise dishes."
+        ),
     ] = page.Items.auto,
     data: Annotated[
         Path | None,
@@ -41,8 +43,8 @@ def demo(
 ) -> None:
     """Run a small experiment, or try thali in the browser.
 
-    Without --web, run the paper's synthetic experiment: four policies learn the same taste, choosing lists of 2 among
-    53 items. Print a table, and draw the regret of each policy.
+    Without --web, run the paper's synthetic experiment. Four policies learn the same taste, with lists of 2 out of 53
+    items. Print a table, and draw the regret of each policy.
 
     With --web, serve a web page. There you click items and see what thali learns about your taste, or watch how it
     learns the tastes of simulated people.

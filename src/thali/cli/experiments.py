@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 Data = Annotated[
     Path | None,
     typer.Option(
-        help="Folder that contains the data sets, such as ml-1m/ (default: $THALI_DATA, else download if possible)."
+        help="Folder that contains the data sets, such as ml-1m/ "
+        "(default: $THALI_DATA; data sets that are not there are downloaded if possible)."
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for results, figures and the report.")]
@@ -25,7 +26,10 @@ Workers = Annotated[
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786, to run on a cluster instead."),
+    typer.Option(
+        help="Address of a Dask scheduler, such as tcp://host:8786. The tasks then run on its cluster instead of on "
+        "this machine."
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Users = Annotated[int | None, typer.Option(min=1, help="Number of simulated people (default: as in the experiment).")]
@@ -35,7 +39,9 @@ Steps = Annotated[
 Splits = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Number of random splits of the data set's users into halves (default: as in the experiment)."
+        min=1,
+        help="Number of times that the data set's users are split randomly into two halves "
+        "(default: as in the experiment).",
     ),
 ]
 Name = Annotated[str, typer.Argument(help="Name of an experiment, as listed by 'thali experiments'.")]
@@ -57,7 +63,10 @@ def reproduce(
     ] = False,
     at: Annotated[
         str,
-        typer.Option(help="Exploration parameter α: 'practical', 'theory', or 'all' values that the experiment lists."),
+        typer.Option(
+            help="Which exploration parameter α to use: 'practical' (α = 8), 'theory' (the value that the paper's "
+            "analysis prescribes), or 'all' (every α that 'thali experiments' lists for the experiment)."
+        ),
     ] = "all",
     data: Data = None,
     out: Out = Path("results"),
@@ -98,7 +107,7 @@ def reproduce(
 def experiments() -> None:
     """List the available experiments.
 
-    Print a table of all experiments, followed by the suites that group them.
+    Print a table of all experiments, and then a list of the suites. A suite is a group of experiments.
     """
     from rich.console import Console
 
@@ -107,7 +116,10 @@ def experiments() -> None:
 
     console = Console(width=max(WIDE, Console().width))
     console.print(experiments_table())
-    console.print("\nPeople: the number of simulated people, and of the random splits they come from.\nSuites:")
+    console.print(
+        "\nThe column 'people' shows the number of simulated people, and the number of random splits of the data set "
+        "from which they come.\nSuites:"
+    )
     for suite, description in SUITES.items():
         console.print(f"  {suite}: {description}", highlight=False)
 
@@ -129,7 +141,9 @@ def run(
     ] = None,
     sigma: Annotated[
         str | None,
-        typer.Option(help="Values of the learning rate σ, separated by commas. Needs --alpha (default: 0.1)."),
+        typer.Option(
+            help="Values of the learning rate σ, separated by commas (default: 0.1). Can only be used with --alpha."
+        ),
     ] = None,
     data: Data = None,
     out: Out = Path("results"),
@@ -175,7 +189,8 @@ def sweep(
 ) -> None:
     """Compare final regret over a grid of α and σ.
 
-    Run one experiment at each combination of --alpha and --sigma. Print a table for each policy, and draw a figure.
+    Run one experiment with each combination of the values of --alpha and --sigma. Print a table for each policy, and
+    draw a figure.
 
     Example: thali sweep synthetic/20k --alpha 1,8,theory --sigma 0.1,1
     """
@@ -201,7 +216,8 @@ def robustness(
     full: Annotated[
         bool,
         typer.Option(
-            "--full", help="Run 50 people of each kind for 5,000 steps, which takes half an hour instead of a minute."
+            "--full",
+            help="Simulate 50 people of each kind for 5,000 steps each, which takes half an hour instead of a minute.",
         ),
     ] = False,
     d: Annotated[int, typer.Option(min=1, help="Number of topics.")] = 18,
@@ -223,8 +239,9 @@ def robustness(
 ) -> None:
     """Compare policies on people who click in different ways.
 
-    Run every policy on several kinds of simulated people. Print what each policy loses on each kind, how diverse its
-    lists are, and which policy is safest.
+    Run every policy with several kinds of simulated people. For each policy and each kind of person, print the regret
+    and the diversity of the lists. Then print which policy is safest. The safest policy is the one that, in its worst
+    case, misses the smallest share of the clicks that the best list would get.
 
     Example: thali robustness movielens --policies CascadeLSB,LSBGreedy
     """
@@ -260,7 +277,7 @@ def report(
 ) -> None:
     """Rebuild the report from stored results.
 
-    Write report.html, its figures and the verdict on each claim of the paper again, without running any experiment.
+    Rewrite report.html and its figures, and print a verdict on each claim of the paper, without running any experiment.
     """
     from rich.console import Console
 

@@ -41,7 +41,11 @@ def serve(
     K: Annotated[
         int | None,
         typer.Option(
-            "--K", min=1, max=100, help="Items per list, unless a request sets K (default: 10, or all if fewer)."
+            "--K",
+            min=1,
+            max=100,
+            help="Items per list, unless a request sets K "
+            "(default: 10, or the whole catalog if it has fewer than 10 items).",
         ),
     ] = None,
     sigma: Annotated[float | None, typer.Option(help="Learning rate σ (default: 0.1).")] = None,
@@ -56,11 +60,13 @@ def serve(
     ] = None,
     no_click_after: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Treat missing feedback as no click after this many seconds (default: never)."),
+        typer.Option(
+            min=0.0, help="Treat feedback that is missing after this many seconds as no click (default: never)."
+        ),
     ] = None,
     keep_days: Annotated[
         float,
-        typer.Option(min=0.001, help="Delete impressions after this many days. What was learned from them stays."),
+        typer.Option(min=0.001, help="Delete impressions after this many days. What thali learned from them is kept."),
     ] = 30.0,
     keys: Annotated[
         Path | None,
@@ -70,20 +76,20 @@ def serve(
         ),
     ] = None,
     cache_mb: Annotated[
-        int, typer.Option(min=0, help="Memory for the statistics of recent users, in MiB (SQLite only).")
+        int, typer.Option(min=0, help="Memory for caching the statistics of recent users, in MiB (SQLite only).")
     ] = 256,
     new_catalog: Annotated[
         bool,
         typer.Option(
             "--new-catalog",
-            help="Use this catalog file even if items were changed through the API. Discards those changes.",
+            help="Use this catalog file even if items were changed through the API. Those changes are discarded.",
         ),
     ] = False,
     log_requests: Annotated[bool, typer.Option(help="Log each request.")] = True,
 ) -> None:
     """Serve lists over HTTP and learn from live clicks.
 
-    Open the address in a browser to try it. The API reference is at /docs.
+    Open the service's address in a browser to try it out. The API reference is at /docs.
 
     Example: thali serve films.parquet --K 10
 

@@ -33,11 +33,11 @@ def replay(
     """Learn from a log of past lists and clicks.
 
     Each line of the log is a list that was shown, such as {"user": "ana", "items": ["Heat", "Fargo"], "clicked": [1]}.
-    Clicked positions count from 0; use null if it is not known what was clicked. The fields "time" (in seconds since
-    1970) and "learner" are optional.
+    Clicked positions count from 0. Use [] if nothing was clicked, and null if it is not known what was clicked. The
+    fields "time" (in seconds since 1970) and "learner" are optional.
 
-    Each line is learned exactly once. An interrupted replay resumes where it stopped, and a log that has grown is
-    learned from its first new line.
+    thali learns from each line exactly once. An interrupted replay resumes where it stopped. If the log has grown since
+    the last replay, only the new lines are used.
 
     Example: thali replay log.jsonl --store sqlite:///thali.db
     """
@@ -45,17 +45,17 @@ def replay(
 
     with _recommender(store, catalog, keep_days) as recommender, _bar("lines") as advance:
         done = learn(recommender, log, advance)
-    again = f" ({_count(done.before, 'line')} had been learned previously)" if done.before else ""
+    again = f" ({_count(done.before, 'line')} had been used previously)" if done.before else ""
     typer.echo(f"Learned from {_count(done.learned, 'list')} in {log}{again}.")
 
 
 def backup(
-    path: Annotated[Path, typer.Argument(help="File to write, a SQLite database. It must not exist.")],
+    path: Annotated[Path, typer.Argument(help="SQLite file to write. It must not exist yet.")],
     store: Store = DEFAULT,
 ) -> None:
     """Copy a store into one file.
 
-    The store may be in use. The file contains everything as it was at one moment.
+    The store may be in use. The file is a consistent snapshot of the store.
 
     Example: thali backup thali.backup
     """
@@ -69,12 +69,12 @@ def backup(
 def restore(
     path: Annotated[Path, typer.Argument(help="File written by 'thali backup', from SQLite or PostgreSQL.")],
     store: Store = DEFAULT,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace everything in the store.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace everything that the store contains.")] = False,
 ) -> None:
     """Restore a backup into a store.
 
-    The store must be empty unless --replace is given. To move from SQLite to PostgreSQL, back up the one and restore
-    into the other.
+    The store must be empty unless --replace is given. To move from SQLite to PostgreSQL, back up the SQLite store and
+    restore the backup into the PostgreSQL store.
 
     Example: thali restore thali.backup --store postgresql://localhost/thali
     """
@@ -86,12 +86,13 @@ def restore(
 
 
 def export(
-    path: Annotated[Path, typer.Argument(help="File to write, with one JSON object per line. It must not exist.")],
+    path: Annotated[Path, typer.Argument(help="File to write, with one JSON object per line. It must not exist yet.")],
     store: Store = DEFAULT,
 ) -> None:
     """Export what a store learned about users.
 
-    Write the statistics of each user and learner (M and B, with the names of topics). The store may be in use.
+    Write the statistics of each user for each learner (the matrix M and vector B of the paper's Algorithm 1), with
+    topic names. The store may be in use.
 
     Example: thali export users.jsonl
     """
@@ -111,8 +112,8 @@ def import_(
 ) -> None:
     """Import what another store learned about users.
 
-    Users, learners and topics are matched by name. Users that the store already contains are an error, unless
-    --replace is given.
+    Users, learners and topics are matched by name. If the store already contains statistics of one of the users, the
+    import fails, unless --replace is given.
 
     Example: thali import users.jsonl --store postgresql://localhost/thali
     """

@@ -6,9 +6,11 @@ from __future__ import annotations
 def warmup() -> None:
     """Compile all code ahead of time.
 
-    Otherwise, thali compiles what it needs on first use, which takes about a minute. Run this command when you build a
-    Docker image, for example, as the user who will run thali. The compiled code is stored in $NUMBA_CACHE_DIR if that
-    is set, else in the package's folder, or in the user's cache folder if the package's folder cannot be written.
+    Without this command, thali compiles what it needs on first use, which takes about a minute. Run it, for example,
+    when you build a Docker image. Run it as the same user who will later run thali.
+
+    Compiled code is stored in $NUMBA_CACHE_DIR if this variable is set. Otherwise it is stored in the package's folder,
+    or in the user's cache folder if the package's folder is not writable.
     """
     from thali.cli.compile_all import compile_all
 
