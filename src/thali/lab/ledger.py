@@ -36,7 +36,7 @@ class Finding:
         return "holds" if verdicts == {"holds"} else "not decided"
 
     @property
-    def tightest(self) -> Check:
+    def least_favorable(self) -> Check:
         """The check to show: among those with this verdict, the one whose number is the least favorable to the claim.
 
         It satisfies the condition by the smallest margin, or violates it by the largest.
@@ -46,7 +46,7 @@ class Finding:
     @property
     def measured(self) -> str:
         """The number of the check to show as text, and how many of the checks have the same verdict."""
-        check = self.tightest
+        check = self.least_favorable
         same = sum(c.verdict == self.verdict for c in self.checks)
         count = f" (same verdict in {same} of {len(self.checks)} checks)" if len(self.checks) > 1 else ""
         text = check.label if isnan(check.estimate.value) else f"{check.label}: {check.estimate:{self.claim.unit}}"
