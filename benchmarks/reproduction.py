@@ -42,11 +42,12 @@ def parts(results: Results, findings: list[Finding]) -> dict[str, dict[str, str]
 
 
 def summary(results: Results, findings: list[Finding]) -> str:
-    """How many findings hold, and the scale at which each suite was run."""
+    """How often each verdict was given, and the scale at which each suite was run."""
     tally = Counter(finding.verdict for finding in findings)
     lines = [
-        f"There are {len(findings)} findings on {len({f.claim.number for f in findings})} claims: {tally['holds']} "
-        f"hold, {tally['does not hold']} do not hold, and {tally['not decided']} are not decided.",
+        f'There are {len(findings)} verdicts on {len({f.claim.number for f in findings})} claims: "holds" in '
+        f'{tally["holds"]} cases, "does not hold" in {tally["does not hold"]} cases, and "not decided" in '
+        f"{tally['not decided']} cases.",
         "",
         "| suite | what it shows | scale |",
         "| --- | --- | --- |",

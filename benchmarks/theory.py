@@ -39,7 +39,7 @@ def theorem_1(rng: np.random.Generator, instances: int) -> None:
 
 def theorem_2(users: int) -> None:
     """Compare scaled regret with the bound, at the α that the theorem requires."""
-    print(f"\nTheorem 2 and Lemma 2 at the theoretical α: means over {users} people (sum of widths: the largest)\n")
+    print(f"\nTheorem 2 and Lemma 2 at the theoretical α: means over {users} people (sum of widths: the maximum)\n")
     header("problem", "σ", "n", "γ-scaled regret", "its bound", "regret (γ=1)", "sum of widths", "its bound")
     for sigma in (0.1, 1.0):
         for problem in (synthetic(users), generated(30, 4, 3, top=0.5, users=users, seed=1)):
@@ -67,7 +67,7 @@ def theorem_2(users: int) -> None:
 def informative_from(users: int) -> None:
     """Find the n from which Theorem 2 is informative: its bound is below n·f(A*), the largest possible regret."""
     print(
-        "\nThe first n = 1, 2, 4, ... at which the bound of Theorem 2 is below n·f(A*), the largest possible regret\n"
+        "\nThe smallest power of two n at which the bound of Theorem 2 is below n·f(A*), the largest possible regret\n"
     )
     header("problem", "σ = 0.1", "σ = 1")
     for problem in (synthetic(users), generated(30, 4, 3, top=0.5, users=users, seed=1)):
@@ -90,7 +90,7 @@ def lemma_3(users: int, steps: int) -> None:
         "problem",
         "σ",
         "α for δ=1/n",
-        "people whose intervals all held",
+        "people whose intervals always contained the true values",
         "α that suffices for 95% of people",
         "for everyone",
     )
@@ -106,11 +106,17 @@ def lemma_3(users: int, steps: int) -> None:
 
 
 def optimistic(users: int, steps: int) -> None:
-    """Check whether the greedy list by optimistic indices is a γ-approximation, as the paper asserts."""
-    print(
-        f"\nGreedy lists by optimistic indices: {users} people, the state at every 10th of {steps} steps (L=8, d=4)\n"
+    """Check whether the greedy list under indices with an exploration bonus is a γ-approximation, as the paper says."""
+    print(f"\nThe greedy algorithm with an exploration bonus: {users} people, every 10th of {steps} steps (L=8, d=4)\n")
+    header(
+        "α·σ",
+        "K",
+        "states",
+        "smallest ratio",
+        "mean ratio",
+        "below γ",
+        "below γ although all intervals contain the true values",
     )
-    header("α·σ", "K", "states", "smallest ratio", "mean ratio", "below γ", "below γ while all intervals hold")
     for optimism in (0.0, 0.1, 0.4, 0.8, 2.0, "theory"):
         for K in (2, 3):
             problem = generated(8, 4, K, top=1.0, users=users, seed=K)

@@ -208,7 +208,7 @@ def test_last_lists_and_oscillation():
     lists[:9, -1] = (2, 1)  # the last list of nine people is optimal; before, they were shown the other one
     results = Fake(curve(lambda n: n * 1.0, lists))
     [best] = evidence.ends_on("P", evidence.BEST, "optimal")(results, "x/", "")
-    [same] = evidence.ends_on("P", evidence.SAME_TOPIC, "items 1 and 2")(results, "x/", "")
+    [same] = evidence.ends_on("P", evidence.SAME_TOPIC, "the two items of the preferred topic")(results, "x/", "")
     [both] = evidence.oscillates(results, "x/", "")
     assert (best.estimate.value, same.estimate.value, both.estimate.value) == (0.75, 0.25, 0.75)
 

@@ -37,11 +37,12 @@ _YELP = ("yelp", "yelp-core40", "yelp-hin")
 _LOWEST = "in every experiment, each baseline's regret is higher than CascadeLSB's"
 _WORST = "in every experiment, its regret is higher than that of each of the other three policies"
 _BEST_BASELINE = "in every experiment with this d, the other two baselines have a higher regret than LSBGreedy"
+# evidence.exponent defines p.
 _GROWTH = "regret grows like n^p with p"
-_EXPONENT = "(p compares the regret added in the second half of the run with that added in the second quarter)"
-_LINEAR = f"{_GROWTH} ≥ {evidence.LINEAR} {_EXPONENT}"
-_FLAT = f"{_GROWTH} ≤ {evidence.FLAT} {_EXPONENT}"
-_MOST = f"it is the last list shown to at least {evidence.MOST:.0%} of the people"
+_LINEAR = f"{_GROWTH} ≥ {evidence.LINEAR}"
+_FLAT = f"{_GROWTH} ≤ {evidence.FLAT}"
+_MOST = f"for at least {evidence.MOST:.0%} of the people, the last list shown is this list"
+_ONE_TOPIC = "the list of the two items of the preferred topic (items 0 and 1 in thali, 1 and 2 in the paper)"
 _ABRUPT = ("drift/generated-abrupt", "drift/movielens-abrupt")
 _FORGETFUL = ("CascadeLSB-discount", "CascadeLSB-window")
 
@@ -113,7 +114,7 @@ CLAIMS: tuple[Claim, ...] = (
         "C7",
         "6",
         "Regret grows at most like √n, up to logarithmic factors",
-        f"{_GROWTH} ≤ 1/2 for every K {_EXPONENT}; a larger p in such a short run does not refute the bound",
+        f"{_GROWTH} ≤ 1/2 for every K; a larger p in such a short run does not refute the bound",
         evidence.exponent(evidence.LSB, -inf, 0.5),
         ("theory",),
     ),
@@ -173,8 +174,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "C14",
         "7.3",
-        "LSBGreedy oscillates between an optimal list and the list of items 1 and 2",
-        "at least half of the people are shown both lists in the second half of the recorded steps",
+        f"LSBGreedy oscillates between an optimal list and {_ONE_TOPIC}",
+        "at least half of the people are shown both lists in the second half of the run, checked at 50 evenly spaced "
+        "steps",
         evidence.oscillates,
         ("synthetic/20k", "synthetic/1M"),
     ),
@@ -189,9 +191,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "C16",
         "7.3",
-        "CascadeLinUCB converges to the list of items 1 and 2",
+        f"CascadeLinUCB converges to {_ONE_TOPIC}",
         _MOST,
-        evidence.ends_on(evidence.LIN, evidence.SAME_TOPIC, "items 1 and 2"),
+        evidence.ends_on(evidence.LIN, evidence.SAME_TOPIC, "the two items of the preferred topic"),
         ("synthetic/20k", "synthetic/1M"),
     ),
     Claim(
@@ -292,7 +294,7 @@ CLAIMS: tuple[Claim, ...] = (
         "C28",
         "7.5",
         "CascadeLSB's regret is sublinear",
-        f"{_GROWTH} ≤ {evidence.LINEAR} in every experiment {_EXPONENT}",
+        f"{_GROWTH} ≤ {evidence.LINEAR} in every experiment",
         evidence.exponent(evidence.LSB, -inf, evidence.LINEAR),
         ("movielens",),
     ),
@@ -378,9 +380,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "C38",
         "7.7",
-        "An item's gain after a short list is comparable to its gain alone",
-        f"in the best lists of 4 items, the items' gains at their positions are at least {1 - evidence.SIMILAR:g} "
-        "times their gains alone",
+        "Below a short list, an item's gain is comparable to the gain that it would have in first place",
+        "in the best lists of 4 items, the items' gains at their positions add up to at least "
+        f"{1 - evidence.SIMILAR:g} times the sum of the gains that they would have in first place",
         evidence.noted("gain_share", "⟨Δ(a|S), θ*⟩ / ⟨Δ(a|∅), θ*⟩", 1.0 - evidence.SIMILAR, 1.0),
         _YELP,
         _NO_ALPHA,
@@ -406,8 +408,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C42",
         "1",
         "CascadeLSB learns even if the model does not hold exactly",
-        "in every experiment, with weights estimated from other people, it gets at least 95% of the best list's "
-        "clicks in the last tenth of the run",
+        "the weights are estimated from one half of the users, and people of the other half click; in every "
+        "experiment, CascadeLSB gets at least 95% of the best list's clicks in the last tenth of the run",
         evidence.learns,
         _ALL_DATA,
         unit=".3f",
@@ -424,8 +426,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C44",
         "7.2",
         "(not in the paper) CascadeLSB has the lowest regret if each policy uses its own best α",
-        "each baseline's regret is higher than CascadeLSB's, with each policy at the α of the sweep at which its own "
-        "regret is lowest",
+        "each baseline's regret is higher than CascadeLSB's when each policy uses the α that gave it its lowest "
+        "regret in the sweep",
         evidence.own_best,
         tuple(f"optimism/{suite}-d" for suite in _ALL_DATA),
         _NO_ALPHA,
@@ -444,9 +446,10 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "C46",
         "8",
-        "Algorithms with similar assumptions (independent bandits) perform similarly",
-        "for every K, their regret is also at least twice that of CascadeUCB1; people click at most once here, which "
-        "makes independent bandits the same as ranked bandits",
+        "Algorithms with assumptions similar to those of ranked bandits, such as independent bandits, also perform "
+        "poorly",
+        "for every K, the regret of independent bandits is at least twice that of CascadeUCB1; people click at most "
+        "once here, so independent bandits do exactly the same as ranked bandits",
         evidence.times("IndependentBandits", "CascadeUCB1", 2.0),
         ("ranked",),
         _NO_ALPHA,
@@ -454,9 +457,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "C47",
         "8",
-        "Ranked bandits perform poorly in cascade-like models, on films",
-        "as C45, for people of the diverse cascade model and of the cascade model; after 5,000 steps with 1,000 "
-        "items, none of these policies has learned much",
+        "Ranked bandits perform poorly in cascade-like models (C45, measured on films)",
+        "as C45, for people who click as in the diverse cascade model and for people who click as in the cascade "
+        "model; after 5,000 steps with 1,000 items, none of these policies has learned much",
         evidence.together(
             evidence.times("RankedKLUCB", evidence.KL, 2.0, keep=_is_cascade),
             evidence.times("RankedUCB1", "CascadeUCB1", 2.0, keep=_is_cascade),
@@ -468,8 +471,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C48",
         "9",
         "CascadeLSB can handle changes in preferences over time",
-        "its share of the best list's clicks in the last tenth of a run with an abrupt change halfway through is at "
-        "least 95% of its share in a run without a change",
+        "tastes change abruptly halfway through the run; in the last tenth of the run, CascadeLSB's share of the best "
+        "list's clicks is at least 95% of what it is in a run without a change",
         evidence.follows(evidence.LSB, 0.95),
         _ABRUPT,
         (PRACTICAL,),
@@ -489,8 +492,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C50",
         "9",
         "CascadeLSB can be generalized by considering all feedback up to the last click",
-        "with people who may continue after a click, learning up to the first click has a higher regret than learning "
-        "up to the last click",
+        "if people may continue after a click, CascadeLSB, which learns from the positions down to the first click, "
+        "has a higher regret than CascadeLSB-last-click, which learns from the positions down to the last click",
         evidence.times(evidence.LSB, "CascadeLSB-last-click", 1.0, keep=lambda name: not name.endswith("-0")),
         ("several-clicks",),
         (PRACTICAL,),
@@ -499,8 +502,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C51",
         "9",
         "(not in the paper) Forgetting reduces regret after tastes have changed",
-        "regret after an abrupt change is higher without forgetting than with a discount, and higher than with a "
-        "window",
+        "after an abrupt change, CascadeLSB, which does not forget, has a higher regret than both CascadeLSB-discount "
+        "and CascadeLSB-window",
         evidence.together(*(evidence.since(evidence.LSB, forgetful, 0.5, 1.0) for forgetful in _FORGETFUL)),
         _ABRUPT,
         (PRACTICAL,),
@@ -509,7 +512,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C52",
         "9",
         "(not in the paper) Forgetting costs little if nothing changes",
-        f"regret with forgetting is at most {1 + evidence.SIMILAR:g} times the regret without it",
+        f"the regrets of CascadeLSB-discount and CascadeLSB-window are at most {1 + evidence.SIMILAR:g} times that of "
+        "CascadeLSB, which does not forget",
         evidence.together(
             *(evidence.times(forgetful, evidence.LSB, 0.0, 1.0 + evidence.SIMILAR) for forgetful in _FORGETFUL)
         ),

@@ -185,8 +185,8 @@ def lower_by(other: str, low: float, high: float, keep: Keep) -> Measure:
 def exponent(policy: str, low: float, high: float) -> Measure:
     """The exponent p if regret grows like n^p.
 
-    It compares the regret added in the second half of the run with that added in the second quarter. It uses what was
-    added, not totals, so that the cost of initial exploration does not count.
+    2^p is the regret added in the second half of the run, divided by the regret added in the second quarter. The totals
+    are not used, because they include the cost of initial exploration.
     """
 
     def make(where: str, curve: Curve) -> Check:
@@ -289,14 +289,14 @@ def position_bias(results: Results, prefix: str, settings: str) -> list[Check]:
     theta, lists = [[0.5, 0.5]] * 2, [[0, 1], [1, 0]]
     checks = []
     for name, model, expected in (
-        ("linear submodular", LinearSubmodular(catalog, theta), 1.0),
-        ("diverse cascade", DiverseCascade(catalog, theta), 0.5),
+        ("model of Yue and Guestrin", LinearSubmodular(catalog, theta), 1.0),
+        ("diverse cascade model", DiverseCascade(catalog, theta), 0.5),
     ):
         clicked = model.examination(lists) * model.attraction(lists)
         second = float(clicked[1, 1] / clicked[0, 0])
         checks.append(
             Check(
-                f"{name} model, clicks in second place / clicks in first place",
+                f"{name}, clicks in second place / clicks in first place",
                 Estimate.exact(second),
                 expected,
                 expected,
@@ -345,7 +345,7 @@ def since(above: str, below: str, share: float, low: float, high: float = inf, k
 
     def make(where: str, a: Curve, b: Curve) -> Check:
         estimate = ratio(a.final - a.at(share)[1], b.final - b.at(share)[1], a.split)
-        return Check(f"{where}, regret of {above}/{below} after {share:.0%} of the run", estimate, low, high)
+        return Check(f"{where}, regret added after {share:.0%} of the run, {above}/{below}", estimate, low, high)
 
     return in_each_experiment((above, below), make, keep)
 
@@ -364,9 +364,8 @@ def follows(policy: str, low: float) -> Measure:
             pair = [] if changed is None or same is None else results.common([changed, same])
             if pair:
                 after, without = (_late(curve) / curve.best for curve in pair)
-                label = (
-                    f"{name.partition('/')[2]}, {policy}, share of the best list's clicks / the same without a change"
-                )
+                where = name.partition("/")[2]
+                label = f"{where}, {policy}, share of the best list's clicks / the same share without a change"
                 checks.append(Check(label, ratio(after, without, pair[0].split), low))
         return checks
 

@@ -40,7 +40,8 @@ DESCRIPTIONS = {
     "cascade": "attracted by each item alone, regardless of the items above it; leave at the first click",
     "linear-submodular": "attracted by what an item adds to the list; examine every position",
     "dependent-click": "like the paper's model, but continue after a click with some probability",
-    "dynamic-bayesian": "leave after a click that satisfies them; otherwise continue with some probability",
+    "dynamic-bayesian": "leave after a click that satisfies them; after any other click, or no click, continue with "
+    "some probability",
     "position-based": "examine each position with its own probability, regardless of clicks",
     "noisy-cascade": "skip some attractive items; click some unattractive ones by accident, and then continue",
 }

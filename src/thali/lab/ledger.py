@@ -36,14 +36,17 @@ class Finding:
         return "holds" if verdicts == {"holds"} else "not decided"
 
     @property
-    def tightest(self) -> Check:
-        """The deciding check: among the checks with this verdict, the one with the smallest margin."""
+    def least_favorable(self) -> Check:
+        """The check to show: among those with this verdict, the one whose number is the least favorable to the claim.
+
+        It satisfies the condition by the smallest margin, or violates it by the largest.
+        """
         return min((c for c in self.checks if c.verdict == self.verdict), key=lambda check: check.margin)
 
     @property
     def measured(self) -> str:
-        """The deciding number as text, and how many of the checks have the same verdict."""
-        check = self.tightest
+        """The number of the check to show as text, and how many of the checks have the same verdict."""
+        check = self.least_favorable
         same = sum(c.verdict == self.verdict for c in self.checks)
         count = f" (same verdict in {same} of {len(self.checks)} checks)" if len(self.checks) > 1 else ""
         text = check.label if isnan(check.estimate.value) else f"{check.label}: {check.estimate:{self.claim.unit}}"

@@ -29,7 +29,7 @@ MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?"}
 
 @dataclass(frozen=True)
 class Report:
-    """The HTML page, the findings and the figures that were built."""
+    """The HTML page, the verdicts and the figures that were built."""
 
     page: Path
     findings: list[Finding]
@@ -194,20 +194,23 @@ splits.</p>
 <nav><a href="#ledger">ledger</a> {links}</nav>
 {sections}
 <section id="ledger"><h2>Ledger of claims</h2>
-<p>A finding is one claim, checked in some experiments at one α. An experiment is one combination of data, d and K. A
-finding holds if every check holds, which means that the whole interval satisfies the condition. It does not hold if
-one check fails with its whole interval. Otherwise it is not decided. The number shown is that of the check nearest to
-another verdict, followed by how many checks have the same verdict. Each interval is a 95% interval on its own, not
-jointly with the other intervals of a claim. It covers people and splits of the selected users, not other users. The
-practical α was chosen for CascadeLSB and is used for all linear policies. The last column lists the α at which the
-claim holds in a sweep of α in one experiment. If regret grows like n^p, p is its exponent; -inf means that regret has
-stopped growing.</p>
+<p>Each claim gets one verdict for each group of experiments and each value of α. An experiment is one combination of
+data, d and K. A claim about several experiments or policies has several checks. It holds if every check holds, which
+means that the whole interval satisfies the condition. It does not hold if the whole interval of at least one check
+violates the condition. Otherwise it is not decided. The table shows one check per verdict and says how many checks
+agree with it. Of these checks, it shows the one whose number is the least favorable to the claim.</p>
+<p>Each interval is a 95% interval on its own, not jointly with the other intervals of a claim. It takes into account
+which people and splits were drawn from the selected users, but not which users were selected. The practical α was
+chosen for CascadeLSB and is used for all policies that have an α. The last column shows at which values of α the claim
+holds when one experiment is repeated with many values of α (a sweep). The exponent p means that regret grows like n^p.
+2^p is the regret added in the second half of the run, divided by the regret added in the second quarter; -inf means
+that regret has stopped growing.</p>
 {_ledger(findings)}{unmeasured}</section>
 <section><h2>How this page was made</h2><p><code>thali reproduce</code> wrote the rows, and
 <code>thali report {escape(results.folder.name)}/</code> created the figures and this page from them, with thali
 {__version__}. Bands and error bars are 95% Student intervals over random splits of the users, or over people if there
-is only one split. Regret is the expected loss of clicks compared with the greedy list under the true model. That list
-is not always the best one, so regret can be negative.</p></section>
+is only one split. Regret is the expected number of clicks lost compared with the greedy list that is built with the
+true click model. That list is not always the best one, so regret can be negative.</p></section>
 </main></body></html>
 """
 
@@ -222,7 +225,7 @@ def _section(results: Results, suite: str, pictures: list[tuple[str, Path]], fin
     body += _tabs(suite, pictures)
     body += _approximation(results) if suite == "approximation" else _numbers(results, suite)
     claims = (
-        f"<details><summary>{len(own)} findings: {escape(verdicts)}</summary>{_ledger(own)}</details>" if own else ""
+        f"<details><summary>{len(own)} verdicts: {escape(verdicts)}</summary>{_ledger(own)}</details>" if own else ""
     )
     return f'<section id="{suite}"><h2>{escape(SUITES[suite])}</h2><p>{escape(scales)}.</p>{body}{claims}</section>'
 

@@ -127,8 +127,8 @@ class Matrix:
         if CEILING in self.policies:
             kind, cell = self.worst(CEILING)
             lines.append(
-                f"{CEILING}, which knows every person's taste but neither their weights nor their kind, loses at most "
-                f"{_loss(cell)} ({kind} people)."
+                f"{CEILING}, which knows every person's taste, but neither the true weights of the items nor how the "
+                f"person clicks, loses at most {_loss(cell)} ({kind} people)."
             )
         return " ".join(lines)
 
@@ -188,9 +188,10 @@ class Matrix:
             )
             diverse.append(f"| {policy} | " + " | ".join(f"{c.diversity.value:.3f}" for c in cells) + " |")
         return (
-            f"Final regret [95% interval], compared with the greedy list under each kind's own click model "
-            f"({scale_label(self.scale)}). The last column is the largest share of the best list's click probability "
-            "that a policy loses with any kind of person. The policies are sorted by this share.\n\n"
+            f"Final regret [95% interval] ({scale_label(self.scale)}). Regret compares the list shown with the "
+            "greedy list that is built with the true click model of the person. The last column is the largest share "
+            "of the best list's click probability that a policy loses with any kind of person. The policies are sorted "
+            "by this share.\n\n"
             f"{heads}{rule}" + "\n".join(regret) + "\n\n"
             "Diversity of the lists: intra-list distance over the last tenth of the run.\n\n"
             f"{heads.replace(' worst case |', '')}{rule.replace(' ---: |', '', 1)}" + "\n".join(diverse) + "\n"

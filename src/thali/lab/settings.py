@@ -28,7 +28,7 @@ PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
 class Setting:
     """The exploration factor α and the learning rate σ of the linear policies.
 
-    With alpha="theory", each policy uses the α of its own analysis.
+    With alpha="theory", each policy uses the α that its theoretical analysis requires.
     """
 
     alpha: float | Literal["theory"]
@@ -283,10 +283,11 @@ SUITES: dict[str, str] = {
     "yelp-hin": "Figure 4 with substitute data: restaurants, sparser sample of Yelp",
     "theory": "Theorem 2: the bound (also with σ=1), and how regret grows with n and K",
     "optimism": "For which α do the paper's claims hold?",
-    "ranked": "Ranked bandits, with people who leave after a click and 16 items without topics",
-    "several-clicks": "People who may continue after a click: learning up to the first or the last click",
+    "ranked": "Ranked bandits on 16 items without topics, with people who leave after the first click",
+    "several-clicks": "People who may continue after a click: does it help to learn from all positions down to the "
+    "last click, instead of the first?",
     "drift": "Changing tastes, with and without forgetting",
-    "robustness": "Every policy with every kind of person ('thali robustness' shows it as a matrix)",
+    "robustness": "Every policy with every click model ('thali robustness' prints the results as a matrix)",
     "tuning": "Which α should be the default? Measured on users of the training half only",
 }
 

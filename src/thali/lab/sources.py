@@ -175,8 +175,8 @@ def setup(source: str, data: str | None) -> dict[str, float]:
 
     density: the share of attractive pairs.
     median_weight: the median of all w̄ above 0.
-    gain_share: in the best lists of 4 items, the gains of the items at their positions, ⟨Δ(a|S), θ*⟩, divided by their
-    gains alone.
+    gain_share: in the best lists of 4 items, the sum of the items' gains at their positions, ⟨Δ(a|S), θ*⟩, divided by
+    the sum of the gains that they would have in first place, ⟨Δ(a|∅), θ*⟩.
     star_wars: the w̄ of the paper's example, for MovieLens only.
     """
     chosen = selected(source, data)

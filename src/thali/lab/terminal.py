@@ -95,8 +95,9 @@ def robustness_tables(matrix: Matrix) -> list[Table]:
     """Tables by policy and kind of person: final regret with half the width of its interval, and diversity."""
     regret = Table(
         title=f"Final regret ± half its 95% interval ({scale_label(matrix.scale)})",
-        caption="Compared with the greedy list under each kind's own click model. Worst case: the largest share of the "
-        "best list's click probability that a policy loses with any kind of person. Policies are sorted by this share.",
+        caption="Regret compares the list shown with the greedy list that is built with the true click model of the "
+        "person. Worst case: the largest share of the best list's click probability that a policy loses with any kind "
+        "of person. Policies are sorted by this share.",
     )
     diverse = Table(title="Diversity: intra-list distance over the last tenth of the run")
     for table in (regret, diverse):
