@@ -302,7 +302,7 @@ def test_a_store_that_became_one_of_another_catalog_is_not_used(store_url):
             beside.add_catalog(2, "of other items")
         beside.close()
         for _ in range(3):
-            with pytest.raises(StoreError, match="replaced by those of another catalog"):
+            with pytest.raises(StoreError, match="replaced by data of another catalog"):
                 rec.recommend("ana")
 
 
