@@ -1,4 +1,4 @@
-"""What the tests of the page look at, whatever the view: conditions, accessibility, width, the keyboard."""
+"""Checks for all views of the page: conditions, accessibility, width and the keyboard."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-#: The machine may be busy with other things.
+#: The machine may be busy with other processes.
 PATIENCE_S = 60.0
 expect.set_options(timeout=1000 * PATIENCE_S)
 PHONE = {"width": 375, "height": 800}
-#: Names that would do harm where text is taken for markup, or names for those of JavaScript's own.
+#: Names that would do harm if text were parsed as markup, or if names were confused with those of JavaScript.
 HOSTILE = (
     "<img src=x onerror=alert(1)>", "</td></tr></table><script>alert(2)</script>", "__proto__", "constructor",
     "&lt;b&gt;bold&lt;/b&gt;", "'\"`${alert(3)}", "toString", "a b%20?x=1#y", "‮right to left", "x" * 200,
@@ -31,35 +31,34 @@ UNTIL = """([argument, within]) => new Promise((done, failed) => {
 
 
 def until(page: Page, condition: str, argument: Any = None, *, within: float = PATIENCE_S) -> None:
-    """Wait for a function of JavaScript to be true. (The page's policy forbids how wait_for_function looks again.)"""
+    """Wait until a JavaScript function returns true. (The page's policy forbids the polling of wait_for_function.)"""
     page.evaluate(UNTIL.replace("CONDITION", condition), [argument, 1000 * within])
 
 
-def frames(page: Page, many: int) -> None:
-    """Let the page draw so many times: enough for what it would do by itself."""
+def frames(page: Page, count: int) -> None:
+    """Wait for this many animation frames, in which the page can do what it would do without further input."""
     page.evaluate(
-        "(many) => new Promise((done) => {"
-        "const next = () => (many-- > 0 ? requestAnimationFrame(next) : done()); next(); })",
-        many,
+        "(count) => new Promise((done) => {"
+        "const next = () => (count-- > 0 ? requestAnimationFrame(next) : done()); next(); })",
+        count,
     )
 
 
 def assert_accessible(page: Page) -> None:
-    """No serious or critical finding of axe, in light and in dark."""
+    """Check that axe has no serious or critical findings, in the light and the dark theme."""
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        found = Axe().run(page).response["violations"]
-        told = [
+        findings = [
             (theme, one["id"], one["impact"], node["html"][:200])
-            for one in found
+            for one in Axe().run(page).response["violations"]
             if one["impact"] in ("serious", "critical")
             for node in one["nodes"]
         ]
-        assert told == []
+        assert findings == []
 
 
 def assert_fits(page: Page) -> None:
-    """The page cannot be scrolled sideways."""
+    """Check that the page cannot be scrolled sideways."""
     wide = page.evaluate(
         "() => { scrollTo(1e4, 0); return [scrollX, document.documentElement.scrollWidth - innerWidth]; }"
     )
@@ -67,7 +66,7 @@ def assert_fits(page: Page) -> None:
 
 
 def tab_to(page: Page, name: str, role: str = "button") -> None:
-    """Press Tab until the one with this name has the focus; it must come within a round."""
+    """Press Tab until the element with this name has the focus."""
     wanted = page.get_by_role(role, name=name, exact=True)
     for _ in range(120):
         page.keyboard.press("Tab")
@@ -77,7 +76,7 @@ def tab_to(page: Page, name: str, role: str = "button") -> None:
 
 
 def number(value: float, digits: int = 2) -> str:
-    """As the page writes it: halves go up, and a minus is one."""
+    """Format a number as the page does: halves are rounded up, and the minus sign is a real one."""
     rounded = Decimal(abs(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     return f"{'−' if value < 0 and rounded else ''}{rounded}"
 

@@ -1,4 +1,4 @@
-"""What Watch shows at each of its redraws, and what the library says should be there."""
+"""What the view Watch shows at each redraw, and what it should show according to the library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thali.policies import LinearPolicy
 
 FASTEST = "6"
 LATELY = 200
-# Looks once for each redraw, after it: those who observe are called when the script that changed the page is done.
+# Records what the page shows after each redraw. An observer is called when the script that changed the page has ended.
 LOOK = """() => {
     const all = (where, what) => [...document.querySelectorAll(where)].map(what);
     const step = document.querySelector("output.step");
@@ -36,11 +36,11 @@ LOOK = """() => {
 
 
 class Watching:
-    """A person at Watch: the requests for simulations that they cause, and all that they see."""
+    """A person who uses Watch: the requests for simulations, and everything that the page shows."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.held: list[Route] = []
         self._holds: Callable[[dict[str, Any]], bool] = lambda _: False
         page.route("**/v1/simulations", self._pass)
@@ -49,18 +49,18 @@ class Watching:
         page.evaluate(LOOK)
 
     def _pass(self, route: Route) -> None:
-        self.asked.append(route.request.post_data_json)
-        if self._holds(self.asked[-1]):
+        self.requests.append(route.request.post_data_json)
+        if self._holds(self.requests[-1]):
             self.held.append(route)
         else:
             route.continue_()
 
     def hold(self, what: Callable[[dict[str, Any]], bool] = lambda _: True) -> None:
-        """Wait for the next request of this kind, which is then under way until :meth:`release`."""
+        """Wait for the next request of this kind, and delay it until :meth:`release`."""
         self._holds = what
         until_held = monotonic() + PATIENCE_S
         while not self.held:
-            assert monotonic() < until_held, "nothing was asked for"
+            assert monotonic() < until_held, "there was no request"
             frames(self.page, 1)
 
     def release(self) -> None:
@@ -85,23 +85,23 @@ class Watching:
         expect(self.page.locator("output.step")).to_have_attribute("data-over", "true")
 
     def begin(self, name: str) -> None:
-        """Press what begins another run, and see that it has begun."""
-        before = len(self.asked)
+        """Press a button that begins another run, and wait until it has begun."""
+        before = len(self.requests)
         self.press(name)
         self.reach(1)
-        assert len(self.asked) > before
+        assert len(self.requests) > before
 
     def films(self) -> list[list[dict[str, Any]]]:
-        """The requests of each run."""
+        """Return the requests of each run."""
         runs: list[list[dict[str, Any]]] = []
-        for one in self.asked:
+        for one in self.requests:
             if one["since"] == 0:
                 runs.append([])
             runs[-1].append(one)
         return runs
 
     def seen(self) -> list[list[dict[str, Any]]]:
-        """What was seen of each run, but for its start, where nothing is there yet."""
+        """Return what the page showed of each run, except before its first step."""
         runs: list[list[dict[str, Any]]] = [[]]
         for one in self.page.evaluate("() => window.seen"):
             if one["step"] > 0:
@@ -113,25 +113,25 @@ class Watching:
 
 @contextmanager
 def watching(browser: Browser, service: Serving, **visiting: Any) -> Iterator[Watching]:
-    """At Watch, from another view: so nothing that it asks for is missed."""
+    """Open Watch from another view, so that none of its requests is missed."""
     with visit(browser, f"{service.url}/#operate", **visiting) as page:
         page.get_by_role("heading", level=1, name="Operate").wait_for()
         yield Watching(page)
 
 
 class Truth:
-    """The same run by the library, every step of it."""
+    """The same run, simulated by the library, with every step."""
 
-    def __init__(self, catalog: thali.Catalog, asked: list[dict[str, Any]]) -> None:
-        self.catalog, self.K, self.policies = catalog, asked[-1]["K"], asked[-1]["policies"]
-        last = asked[-1]
+    def __init__(self, catalog: thali.Catalog, requests: list[dict[str, Any]]) -> None:
+        self.catalog, self.K, self.policies = catalog, requests[-1]["K"], requests[-1]["policies"]
+        last = requests[-1]
         tastes = [(0, last["theta"]), *((one["step"], one["theta"]) for one in last["changes"])]
         self.tastes = [[theta.get(topic, 0.0) for topic in catalog.topics] for _, theta in tastes]
         people = [thali.DiverseCascade(catalog, [theta]) for theta in self.tastes]
         self.person = thali.Drift(people, [step for step, _ in tastes])
         self.best = {person: person.best_lists(self.K) for person in people}
         self.points: list[int] = []
-        for one in asked:
+        for one in requests:
             self.points = [point for point in self.points if point <= one["since"]] + one["points"]
         self.runs, self.estimates = {}, {}
         for name in self.policies:
@@ -148,7 +148,7 @@ class Truth:
         return float(self.runs[name].regret[0, step - 1])
 
     def at(self, step: int) -> dict[str, Any]:
-        """What must be seen at a step."""
+        """Return what the page must show at a step."""
         model: Any = self.person.at(step - 1)
         taste = model.theta[0].tolist()
         best = self.best[model]
@@ -160,14 +160,14 @@ class Truth:
             clicks, earlier = (int(run.clicks[0, at - 1]) if at else 0 for at in (step, before))
             known = self.estimates[name]
             off = number(hypot(*(a - b for a, b in zip(known[step - 1], taste, strict=True)))) if known else "–"
-            told = (
+            values = (
                 number(self.regret(name, step), 1),
                 percent(clicks / step),
                 percent((clicks - earlier) / (step - before)),
                 off,
             )
             figures += [
-                [name, what, value] for what, value in zip(("regret", "rate", "lately", "off"), told, strict=True)
+                [name, figure, value] for figure, value in zip(("regret", "rate", "lately", "off"), values, strict=True)
             ]
             lists.append([name, [[item, item in names] for item in self._names(run.lists[0, step - 1])]])
         attainable = percent(float(model.click_probability(best)[0]))
@@ -189,11 +189,10 @@ class Truth:
 
 
 def assert_seen(seen: list[dict[str, Any]], truth: Truth) -> None:
-    """All that was seen of a run, redraw by redraw, is what happened."""
+    """Check that the page showed what happened, at every redraw of a run."""
     assert {one["step"] for one in seen} <= set(truth.points)
     for one in seen:
-        told = {name: value for name, value in one.items() if name != "marks"}
-        assert told == truth.at(one["step"])
+        assert {name: value for name, value in one.items() if name != "marks"} == truth.at(one["step"])
 
 
 def _linear(policy: Any) -> bool:

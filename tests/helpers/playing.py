@@ -1,4 +1,4 @@
-"""A person at the page's first view: what they see, what they do, and what the service says of it."""
+"""A person who uses the view Play: what they see, what they do, and what the service has recorded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from thali_client import Shown
 
 LEARNERS = tuple(LearnerSetting(name, name, K, share=float(name == POLICIES[0])) for name in POLICIES)
 LIKED = {"noodles", "sweet"}
-NOTHING_KNOWN = 8.0  # the usual α, half of the interval at first
+NOTHING_KNOWN = 8.0  # half of the interval of a new user, which is the default α
 READY = """before => {
   const list = document.querySelector(".plate");
   const now = list?.dataset.impression;
@@ -31,7 +31,7 @@ WITHIN = "() => document.querySelector('.plate').contains(document.activeElement
 
 
 class Taste(NamedTuple):
-    """Of a topic: what is learned, and half of its interval."""
+    """The learned taste for a topic, and half of its interval."""
 
     estimate: float
     width: float
@@ -39,28 +39,28 @@ class Taste(NamedTuple):
 
 @dataclass
 class Player:
-    """Who plays; looks are at the page, truths are the service's."""
+    """A person who plays, with access to the page and to the service."""
 
     page: Page
     client: thali.Client
     writes: list[str] = field(default_factory=list)
-    """What the page has asked the service to change."""
+    """The requests of the page that change something."""
     uncaught: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.page.on("request", self._asked)
+        self.page.on("request", self._record)
         self.page.on("pageerror", lambda error: self.uncaught.append(str(error)))
 
-    def _asked(self, request: Request) -> None:
+    def _record(self, request: Request) -> None:
         if request.method != "GET":
             self.writes.append(f"{request.method} {urlsplit(request.url).path}")
 
     @property
     def sent(self) -> int:
-        """Answers sent so far."""
+        """The number of answers that were sent so far."""
         return self.writes.count("POST /v1/feedback")
 
-    # What is seen
+    # What the page shows
 
     @property
     def plate(self) -> Locator:
@@ -99,7 +99,7 @@ class Player:
         return self.page.get_by_label(name)
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        """The table of taste by topic: numbers as written and as drawn."""
+        """Return the table of tastes by topic: its numbers as text and as drawn."""
         return {
             row.pop("topic"): row
             for row in self.page.evaluate(
@@ -119,7 +119,7 @@ class Player:
     def taste(self) -> dict[str, Taste]:
         return {topic: Taste(row["estimate"], row["width"]) for topic, row in self.rows().items()}
 
-    # What is so
+    # What the service has recorded
 
     @property
     def truth(self) -> Shown:
@@ -127,24 +127,24 @@ class Player:
         return self.client.impression(self.impression)
 
     def learned(self, learner: str = "CascadeLSB") -> dict[str, Taste]:
-        """What the service knows of them."""
+        """Return the taste that the service has learned."""
         found = self.client.user(self.user).learners[learner].taste
         return {one.topic: Taste(one.estimate, (one.high - one.low) / 2) for one in found}
 
     def answers(self) -> list[tuple[int, ...]]:
-        """What the service has recorded, the first first."""
+        """Return the recorded answers, oldest first."""
         past = reversed(list(self.client.history(self.user)))
         return [tuple(one.clicked) for one in past if one.clicked is not None]
 
-    # What is done
+    # What the person does
 
     def wait(self, before: str = "") -> None:
-        """Until there is another list, and all that goes with it."""
+        """Wait until the page shows another list and its taste."""
         self.page.wait_for_function(READY, arg=before)
 
     @contextmanager
     def another(self) -> Iterator[None]:
-        """A list takes the place of the one before."""
+        """Wait at the end of the block until another list has replaced the current one."""
         before = self.impression
         yield
         self.wait(before)
@@ -172,7 +172,7 @@ class Player:
 
     @contextmanager
     def held(self, path: str) -> Iterator[None]:
-        """Requests to a path are on their way until the end of the block."""
+        """Delay requests to a path until the end of the block."""
         waiting: list[Route] = []
         over = False
         self.page.route(f"**{path}", lambda route: route.continue_() if over else waiting.append(route))
@@ -184,14 +184,14 @@ class Player:
 
 @contextmanager
 def play_service(folder: Path) -> Iterator[Serving]:
-    """As ``thali demo --web`` has it, with dishes."""
+    """Serve the same learners as ``thali demo --web``, with dishes."""
     with serving(folder, catalog=thali.Catalog(*thali.datasets.dishes()), learners=LEARNERS) as running:
         yield running
 
 
 @contextmanager
 def playing(browser: Browser, service: Serving, **context: Any) -> Iterator[Player]:
-    """Someone new, with the first list before them; bars do not take time to move."""
+    """Open Play as a new user, and wait for the first list. Bars are not animated."""
     with visit(browser, service.url, **{"reduced_motion": "reduce", **context}) as page, service.client() as client:
         player = Player(page, client)
         player.wait()
@@ -201,10 +201,10 @@ def playing(browser: Browser, service: Serving, **context: Any) -> Iterator[Play
 
 
 def liked(player: Player) -> int | None:
-    """The first item that somebody clicks who likes noodles and sweets."""
+    """Return the position that a person who likes noodles and sweets would click."""
     return next((one.position for one in player.truth.items if LIKED & set(one.topics)), None)
 
 
 def unknown(service: Serving) -> dict[str, Taste]:
-    """The taste of someone new."""
+    """Return the taste of a new user."""
     return {topic: Taste(0.0, NOTHING_KNOWN) for topic in map(str, service.catalog.topics)}

@@ -1,4 +1,4 @@
-"""``make screenshots``: pictures of the page's three views, into docs/, from a real service in a real browser."""
+"""``make screenshots``: takes pictures of the page's three views with a real browser, and saves them in docs/."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 STORE = "sqlite:///thali.db"
 LIKED = ("noodles", "soup", "sweet")
 ROUNDS = 14
-# People, and hours of lists, for the operator's view.
+# The numbers of simulated people and of hours with lists, for the view Operate.
 PEOPLE, HOURS = 40, 96
 SHARES = {name: 0.7 if name == POLICIES[0] else 0.1 for name in POLICIES}
 
 
 def picture(page: Page, name: str) -> None:
-    """The whole page, in 256 colours."""
+    """Save a picture of the whole page, in 256 colors."""
     taken = Image.open(io.BytesIO(page.screenshot(full_page=True)))
     taken.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(DOCS / name, optimize=True)
     print(f"docs/{name}: {os.path.getsize(DOCS / name):,} bytes, {taken.width}×{taken.height}")
 
 
 def past(catalog: thali.Catalog, store: str) -> None:
-    """Some days of simulated people, who come and go with the hour, in the store that the service starts with."""
+    """Fill the store with some days of simulated people, whose number depends on the time of day."""
     draw = np.random.default_rng(7)
     person = thali.DiverseCascade(catalog, draw.dirichlet(np.full(catalog.d, 0.5), size=PEOPLE))
     clock = [time.time() - HOURS * 3600.0]
     policies = {name: thali.POLICIES[name](catalog, K) for name in POLICIES}
-    with closing(thali.Recommender(policies, store, shares=SHARES, clock=lambda: clock[0])) as home:
+    with closing(thali.Recommender(policies, store, shares=SHARES, clock=lambda: clock[0])) as recommender:
         for _ in range(HOURS):
             clock[0] += 3600.0
             busy = 20 + 15 * np.sin(2 * np.pi * ((clock[0] / 3600.0) % 24 - 9) / 24)
             for who in draw.choice(PEOPLE, size=max(3, draw.poisson(busy)), replace=True).tolist():
-                shown = home.recommend(f"person-{who}")
+                shown = recommender.recommend(f"person-{who}")
                 chosen = np.tile([catalog.item(one.item) for one in shown.items], (PEOPLE, 1))
                 clicks = person.respond(chosen, draw.random((PEOPLE, K)))[who]
-                home.feedback(shown.id, np.flatnonzero(clicks).tolist())
+                recommender.feedback(shown.id, np.flatnonzero(clicks).tolist())
 
 
 def play(page: Page) -> None:
-    """Some rounds of one who likes some topics."""
+    """Play some rounds as a person who likes some topics."""
     for _ in range(ROUNDS):
         before = page.get_attribute(".plate", "data-impression")
         chips = page.locator(".plate .item .chips").all_text_contents()
@@ -65,7 +65,7 @@ def play(page: Page) -> None:
 
 
 def main() -> None:
-    """All three."""
+    """Take all three pictures."""
     catalog = thali.Catalog(*thali.datasets.dishes())
     learners = tuple(LearnerSetting(name, name, K, share=share) for name, share in SHARES.items())
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:

@@ -1,4 +1,4 @@
-"""/v1/about: what the service says it is."""
+"""/v1/about: the description of the service."""
 
 from dataclasses import asdict
 
@@ -13,7 +13,7 @@ KEYS = {role: f"{role}-{'0123456789abcdef'}" for role in ("read", "write", "admi
 LEARNERS = (LearnerSetting("lsb", K=4, sigma=0.2, share=3.0), LearnerSetting("plain", "CascadeLinUCB", K=3, alpha=2.0))
 
 
-def test_about_is_what_the_service_was_started_with(tmp_path):
+def test_about_describes_what_the_service_was_started_with(tmp_path):
     weights = small_catalog().csr
     catalog = thali.Catalog(weights, items=[f"i{e}" for e in range(24)], topics=list(TOPICS), coverage="max")
     limits = Limits(body=50_000, waiting=7)
@@ -21,24 +21,24 @@ def test_about_is_what_the_service_was_started_with(tmp_path):
     with serving(tmp_path, catalog=catalog, learners=LEARNERS, limits=limits, keys=keys) as service:
         for role, key in KEYS.items():
             with service.client(key=key) as client:
-                told = asdict(client.about())
-            assert (told["role"], told["keys"]) == (role, True)
+                about = asdict(client.about())
+            assert (about["role"], about["keys"]) == (role, True)
         for key in (None, "not-a-key-of-this-service"):
             bare = service.ask("GET", "/v1/about", key=key).json
             assert {name for name, value in bare.items() if value is not None} == {"keys"}
             assert bare["keys"] is True
-            assert bare.keys() == told.keys()
+            assert bare.keys() == about.keys()
         with service.client(key=KEYS["admin"]) as client:
             client.remove_item("i3")
-            client.recommend("ana")  # the next transaction, with which the catalog changes
-            assert asdict(client.about()) == {**told, "items": 23}
-            for policy in told["policies"]:
+            client.recommend("ana")  # the catalog in memory changes with the next transaction
+            assert asdict(client.about()) == {**about, "items": 23}
+            for policy in about["policies"]:
                 assert asdict(client.simulate([policy], 2, K=2))["runs"][0]["policy"] == policy
-    assert told.pop("policies") == [name for name in thali.POLICIES if name != "Oracle"]
-    assert {name: told[name] for name in ("version", "items", "topics", "coverage", "limits")} == {
+    assert about.pop("policies") == [name for name in thali.POLICIES if name != "Oracle"]
+    assert {name: about[name] for name in ("version", "items", "topics", "coverage", "limits")} == {
         "version": thali.__version__, "items": 24, "topics": list(TOPICS), "coverage": "max", "limits": asdict(limits),
     }  # fmt: skip
-    lsb, plain = told["learners"]
+    lsb, plain = about["learners"]
     assert lsb == {
         "name": "lsb", "policy": "CascadeLSB", "K": 4, "sigma": 0.2, "alpha": 4.0, "share": 0.75,
         "features": "gains", "examined": "first-click",
@@ -47,9 +47,9 @@ def test_about_is_what_the_service_was_started_with(tmp_path):
     assert (plain["K"], plain["alpha"], plain["share"]) == (3, 2.0, 0.25)
 
 
-def test_about_has_a_number_for_the_optimism_of_theory(tmp_path):
+def test_about_has_a_number_for_alpha_theory(tmp_path):
     policy = thali.CascadeLSB(films(), K=3, alpha="theory", horizon=1000)
-    with thali.Recommender(policy, store=f"sqlite:///{tmp_path / 'taste.db'}") as home:
-        told = describe(Settings("none"), home, "admin")
-    assert (told.keys, told.coverage) == (False, "probabilistic")
-    assert told.learners[0].alpha == thali.theory.optimism(4, 3, 1000, policy.sigma)
+    with thali.Recommender(policy, store=f"sqlite:///{tmp_path / 'taste.db'}") as recommender:
+        about = describe(Settings("none"), recommender, "admin")
+    assert (about.keys, about.coverage) == (False, "probabilistic")
+    assert about.learners[0].alpha == thali.theory.optimism(4, 3, 1000, policy.sigma)

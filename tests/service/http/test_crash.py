@@ -1,4 +1,4 @@
-"""The service is killed, stopped and starved under load: what it acknowledged is there, once, and nothing in part."""
+"""The service is killed, stopped or out of disk space under load. What it acknowledged is stored exactly once."""
 
 import random
 import sqlite3
@@ -21,14 +21,14 @@ def integrity(service):
         return connection.execute("PRAGMA integrity_check").fetchall()
 
 
-def test_sqlite_and_the_service_killed_again_and_again(tmp_path):
+def test_a_service_with_sqlite_is_killed_repeatedly(tmp_path):
     rng = random.Random(6)
     with Service(tmp_path) as service:
         with crowd(service) as people:
             for kill in range(KILLS):
                 progress(people)
                 time.sleep(rng.uniform(0.0, 0.7))
-                if kill % 2:  # the moment that somebody was told that it is durable, else any
+                if kill % 2:  # when a caller has just been told that a request is durable, otherwise at any moment
                     rng.choice(people).on_reply = service.strike
                     service.wait_end()
                 service.kill()
@@ -41,10 +41,12 @@ def test_sqlite_and_the_service_killed_again_and_again(tmp_path):
         service.start()
         with service.client() as client:
             agree(client, people)
-    assert counts["uncertain, done"] + counts["uncertain, not done"] > KILLS / 2, "it was killed while nobody used it"
+    assert counts["uncertain, done"] + counts["uncertain, not done"] > KILLS / 2, (
+        "the service was killed while nobody used it"
+    )
 
 
-def test_postgres_crashes_and_is_back_under_load(tmp_path, postgres):
+def test_postgres_crashes_and_restarts_under_load(tmp_path, postgres):
     rng = random.Random(6)
     with Service(tmp_path, "--workers", "2", store=postgres.fresh()) as service:
         with crowd(service) as people:
@@ -76,7 +78,7 @@ def test_postgres_crashes_and_is_back_under_load(tmp_path, postgres):
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_stopped_under_load_it_finishes_what_it_began(tmp_path, kind, request):
+def test_a_service_that_is_stopped_under_load_finishes_its_requests(tmp_path, kind, request):
     options = {} if kind == "sqlite" else {"store": request.getfixturevalue("postgres").fresh()}
     with Service(tmp_path, *(() if kind == "sqlite" else ("--workers", "2")), **options) as service:
         with crowd(service, retries=(5, 5, 5, 5)) as people:
@@ -89,10 +91,10 @@ def test_stopped_under_load_it_finishes_what_it_began(tmp_path, kind, request):
         print(counts)
 
 
-def test_no_room_for_sqlite_is_said_and_nothing_is_done_until_there_is_some(tmp_path):
+def test_a_full_disk_is_reported_and_nothing_is_done_until_there_is_space(tmp_path):
     with Service(tmp_path) as service, service.client(retries=0) as client:
         with crowd(service) as people:
-            for room in (200_000, 1):  # a little more for a while; then none at all, not even for the log
+            for room in (200_000, 1):  # first there is a little space, then none at all, not even for the log
                 progress(people, 30)
                 service.limit_files(room)
                 until = time.monotonic() + 30
@@ -107,7 +109,7 @@ def test_no_room_for_sqlite_is_said_and_nothing_is_done_until_there_is_some(tmp_
                 service.wait(10)
             progress(people, 50)
         service.limit_files(1)
-        assert not client.ready()  # also where nobody else has tried to write
+        assert not client.ready()  # even if no other request has tried to write
         service.limit_files(-1)
         counts = verify(service, people)
         assert service.running

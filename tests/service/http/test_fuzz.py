@@ -1,4 +1,4 @@
-"""Requests made up from the OpenAPI document: none is a 5xx, and every reply is as the document says."""
+"""Requests generated from the OpenAPI document: none is a 5xx, and every response is as the document says."""
 
 import re
 from zlib import crc32
@@ -20,7 +20,7 @@ from thali.service.http.settings import Settings
 pytestmark = pytest.mark.slow
 SCHEMA = from_dict(create_app(Settings(catalog="none")).app.openapi())
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-# What no reply may show: traces, files, statements, classes of ours.
+# What no error response may contain: tracebacks, files, SQL statements, names of our classes.
 INTERNALS = re.compile(rb"Traceback|\.py\b|thali\.db|/tmp/|SELECT |INSERT |sqlite3|psycopg|pydantic|FeedbackBody", re.I)
 
 
@@ -36,7 +36,7 @@ def service(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def reached(service):
-    """Which statuses each operation has answered, looked at when all is over: a fuzz that is only refused is none."""
+    """The statuses of each operation. At the end, each must have succeeded: rejected requests alone prove little."""
     seen: dict[str, set[int]] = {}
     yield seen
     assert not {name: statuses for name, statuses in seen.items() if 200 not in statuses}
@@ -44,8 +44,8 @@ def reached(service):
 
 @SCHEMA.parametrize()
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
-def test_made_up_requests(case, service, reached):
-    """Each is sent twice: as it is, and with names that exist in the place of those made up."""
+def test_generated_requests(case, service, reached):
+    """Each request is sent twice: as generated, and with existing names instead of the generated ones."""
     seen = reached.setdefault(case.operation.label, set())
     for _ in range(2):
         reply = case.call(base_url=service.url)
@@ -69,7 +69,7 @@ def with_names_that_exist(case, service):
 
 
 def fill(body, names):
-    """Put names that exist into a body where there are names, and leave what is of another kind."""
+    """Replace the names in a body by existing ones, if they have the right type."""
     for field, name in names.items():
         if type(body.get(field)) is type(name):
             body[field] = name

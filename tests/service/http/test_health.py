@@ -17,7 +17,7 @@ LEARNERS = (LearnerSetting("lsb", K=4, sigma=0.2, share=3.0), LearnerSetting("pl
 
 @pytest.fixture
 def service(store_url, tmp_path):
-    """With a password in its url, where there can be one."""
+    """A service with a password in the URL of its store, if the store can have one."""
     with serving(tmp_path, store=store_url.replace("thali@", "thali:s3cret@"), learners=LEARNERS) as running:
         yield running
 
@@ -28,23 +28,23 @@ def test_health_of_a_store_that_can_be_used(service):
         client.feedback(client.recommend("ana").id, [0])
         first = asdict(client.health())
         client.recommend("ana")
-        told = asdict(client.health())
-    store, sqlite = told["store"], service.settings.store.startswith("sqlite")
+        health = asdict(client.health())
+    store, sqlite = health["store"], service.settings.store.startswith("sqlite")
     assert store["url"] == service.settings.store.replace(":s3cret", "")
     assert (store["kind"], store["usable"], store["error"]) == ("sqlite" if sqlite else "postgresql", True, None)
     assert 0 < store["seconds"] < 5
     assert store["bytes"] > 10_000
-    assert before - 60 < told["started_at"] <= before
-    assert (told["waiting"], told["most_waiting"], told["store_errors"]) == (0, 10_000, 0)
-    assert told["tastes_in_memory"] == (1 if sqlite else 0)
-    # A list, and two of the second question's own; and perhaps some tidying.
-    assert 3 <= told["transactions"] - first["transactions"] <= 5
-    assert 0 < told["transaction_seconds"] < 1
+    assert before - 60 < health["started_at"] <= before
+    assert (health["waiting"], health["most_waiting"], health["store_errors"]) == (0, 10_000, 0)
+    assert health["tastes_in_memory"] == (1 if sqlite else 0)
+    # One list, two transactions of the second health check, and possibly some tidying.
+    assert 3 <= health["transactions"] - first["transactions"] <= 5
+    assert 0 < health["transaction_seconds"] < 1
     made = service.ask("GET", "/healthz").headers["x-request-id"]
-    assert made.startswith(f"{told['process']}-")
+    assert made.startswith(f"{health['process']}-")
 
 
-def test_health_of_a_store_that_is_gone(postgres, tmp_path):
+def test_health_of_a_store_that_has_stopped(postgres, tmp_path):
     url = postgres.fresh().replace("thali@", "thali:s3cret@")
     with serving(tmp_path, store=url) as service:
         postgres.stop("immediate")
@@ -52,11 +52,11 @@ def test_health_of_a_store_that_is_gone(postgres, tmp_path):
             reply = service.ask("GET", "/v1/health")
         finally:
             postgres.start()
-        told = reply.json["store"]
-        assert (reply.status, told["usable"], told["bytes"]) == (200, False, None)
-        assert told["error"].startswith(f"store {url.replace(':s3cret', '')} cannot be used: ")
-        assert "\n" not in told["error"]
-        assert 0 < told["seconds"] < 6
+        store = reply.json["store"]
+        assert (reply.status, store["usable"], store["bytes"]) == (200, False, None)
+        assert store["error"].startswith(f"store {url.replace(':s3cret', '')} cannot be used: ")
+        assert "\n" not in store["error"]
+        assert 0 < store["seconds"] < 6
         assert reply.json["store_errors"] == 1
         assert b"s3cret" not in reply.body
         back = service.ask("GET", "/v1/health")
@@ -69,35 +69,35 @@ def test_health_does_not_wait_for_long(tmp_path, monkeypatch):
     with serving(tmp_path) as service:
         with closing(sqlite3.connect(tmp_path / "thali.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            told = service.ask("GET", "/v1/health").json["store"]
+            store = service.ask("GET", "/v1/health").json["store"]
             other.execute("ROLLBACK")
-        assert (told["usable"], told["bytes"]) == (False, None)
-        assert told["error"].endswith("cannot be used: it did not respond within 0.3 s")
-        assert 0.29 < told["seconds"] < 3  # timers of uvloop may be a millisecond early
+        assert (store["usable"], store["bytes"]) == (False, None)
+        assert store["error"].endswith("cannot be used: it did not respond within 0.3 s")
+        assert 0.29 < store["seconds"] < 3  # timers of uvloop may be a millisecond early
         assert service.ask("GET", "/v1/health").json["store"]["usable"]
 
 
-def test_where_nobody_is_let_to_the_store_both_still_answer(tmp_path):
+def test_health_and_about_respond_even_if_no_request_may_use_the_store(tmp_path):
     with serving(tmp_path, limits=Limits(waiting=0)) as service, service.client() as client:
         assert not client.ready()
         assert asdict(client.about())["items"] == 24
-        told = asdict(client.health())
-        assert (told["store"]["usable"], told["store"]["error"]) == (False, "too many requests are waiting")
-        assert (told["most_waiting"], told["transactions"], told["transaction_seconds"]) == (0, 0, None)
+        health = asdict(client.health())
+        assert (health["store"]["usable"], health["store"]["error"]) == (False, "too many requests are waiting")
+        assert (health["most_waiting"], health["transactions"], health["transaction_seconds"]) == (0, 0, None)
 
 
-def test_health_says_that_the_file_is_gone_to_which_sqlite_writes_on(tmp_path):
+def test_health_notices_a_removed_file_although_sqlite_keeps_writing_to_it(tmp_path):
     with serving(tmp_path) as service:
         assert service.ask("GET", "/v1/health").json["store"]["usable"]
         os.rename(tmp_path / "thali.db", tmp_path / "elsewhere.db")
-        told = service.ask("GET", "/v1/health").json["store"]
-        assert (told["usable"], told["bytes"]) == (False, None)
-        assert told["error"].endswith("cannot be used: No such file or directory")
+        store = service.ask("GET", "/v1/health").json["store"]
+        assert (store["usable"], store["bytes"]) == (False, None)
+        assert store["error"].endswith("cannot be used: No such file or directory")
         os.rename(tmp_path / "elsewhere.db", tmp_path / "thali.db")
         assert service.ask("GET", "/v1/health").json["store"]["usable"]
 
 
-def test_the_slowest_are_told_by_route(tmp_path):
+def test_the_slowest_requests_are_listed_by_route(tmp_path):
     with serving(tmp_path) as service, service.client() as client:
         for at in range(30):
             client.recommend(f"somebody{at}")
@@ -108,7 +108,7 @@ def test_the_slowest_are_told_by_route(tmp_path):
         reply = service.ask("GET", "/v1/health")
         lines = {line["request_id"]: line for line in service.log() if line["event"] == "request"}
     slowest = reply.json["slowest"]
-    own = reply.headers["x-request-id"]  # not over yet when it answered
+    own = reply.headers["x-request-id"]  # this request had not ended when the list was made
     others = sorted((line["ms"] for id, line in lines.items() if id != own), reverse=True)
     assert [one["ms"] for one in slowest] == others[:MAX_REQUESTS]
     assert (slowest[0]["method"], slowest[0]["route"], slowest[0]["status"]) == ("POST", "/v1/simulations", 200)

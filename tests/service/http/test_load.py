@@ -1,4 +1,4 @@
-"""The load generator against a small service of which all is known."""
+"""The load generator, against a small stand-in for the service that records all requests."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ LOAD = Path(__file__).parents[3] / "benchmarks" / "load.py"
 
 
 class StandIn:
-    """Lists of three items, and feedback for them; each 10th feedback is answered 503; may stand still once."""
+    """Returns lists of three items and accepts feedback. Every 10th feedback gets status 503. It can hang once."""
 
     def __init__(self):
         self.shown, self.answers, self.refused, self.strange = set(), [], 0, []
@@ -71,8 +71,8 @@ def load(service, *arguments):
     return json.loads(done.stdout)
 
 
-def test_feedback_is_for_what_was_shown_and_given_once(service):
-    """All that the service saw is in the figures: answers, and refusals by status."""
+def test_feedback_is_for_lists_that_were_shown_and_given_once(service):
+    """The figures contain everything that the service saw: responses, and errors by status."""
     found = load(service, "--kind", "mixed", "--connections", 4, "--seconds", 0.5, "--warm", 0, "--repeat", 2)
     assert len(found["runs"]) == 2
     replies = {kind: sum(run["kinds"][kind]["replies"] for run in found["runs"]) for kind in ("recommend", "feedback")}
@@ -99,7 +99,7 @@ def test_feedback_alone_is_measured_after_impressions_were_collected(service):
 
 
 def test_an_open_loop_times_requests_from_when_they_were_due(service):
-    """A service that stands still delays all who come meanwhile; in a closed loop nobody comes, and four are slow."""
+    """If the service hangs, an open loop counts the delay of all later requests. A closed loop counts only four."""
     shared = "--kind", "trivial", "--connections", 4, "--warm", 0.2, "--seconds", 1.8
     service.first, service.stall = None, 1.0
     (run,) = load(service, *shared, "--rate", 300)["runs"]
@@ -118,7 +118,7 @@ def test_an_open_loop_times_requests_from_when_they_were_due(service):
 
 
 def test_a_rate_above_what_the_service_can_do_leaves_requests_unanswered(service):
-    """They are errors; what was answered in time is the rate."""
+    """They count as errors. The rate contains only requests that were answered in time."""
     service.answer = lambda path, body: (time.sleep(0.02), (200, {}))[1]
     (run,) = load(service, "--kind", "trivial", "--connections", 2, "--warm", 0, "--seconds", 1, "--rate", 1000)["runs"]
     figures = run["kinds"]["trivial"]

@@ -1,4 +1,4 @@
-"""/metrics and /v1/stats, also of several processes together."""
+"""/metrics and /v1/stats, also for several processes together."""
 
 import json
 import signal
@@ -38,7 +38,7 @@ def client(service):
 
 
 def metric_values(text):
-    """Values by name and labels."""
+    """Return values by name and labels."""
     values = defaultdict(float)
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
@@ -46,8 +46,8 @@ def metric_values(text):
     return values
 
 
-def test_metrics_and_stats_say_what_happened(service, client):
-    """Against sums over the replies themselves, by learner."""
+def test_metrics_and_stats_count_what_happened(service, client):
+    """Compares them with sums over the responses, by learner."""
     draw, reply = np.random.default_rng(0), service.ask("GET", "/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
     before = metric_values(reply.body)
@@ -68,24 +68,24 @@ def test_metrics_and_stats_say_what_happened(service, client):
     assert grown("thali_request_seconds_count", route="/v1/recommend", status="200") == 100
     assert grown("thali_request_seconds_count", route="/v1/recommend", status="422") == 1
     answered = sum(clicked is not None for _, clicked in shown)
-    assert 100 + answered <= grown("thali_transaction_operations_total") <= 103 + answered  # and perhaps some tidying
+    assert 100 + answered <= grown("thali_transaction_operations_total") <= 103 + answered  # and possibly some tidying
     assert after["thali_items",] == stats["items"] == 24
     assert stats["topics"] == len(TOPICS)
     assert sorted(stats["learners"]) == ["lsb", "plain"]
     for setting in LEARNERS:
         mine = [(one, clicked) for one, clicked in shown if one.learner == setting.name]
-        told = [(one.click_probability, clicked) for one, clicked in mine if clicked is not None]
-        hits = sum(bool(clicked) for _, clicked in told)
+        answered_lists = [(one.click_probability, clicked) for one, clicked in mine if clicked is not None]
+        hits = sum(bool(clicked) for _, clicked in answered_lists)
         lists = np.array([[service.catalog.items.index(it.item) for it in one.items] for one, _ in mine])
         diversity = intra_list_distance(service.catalog, lists)
         explored = [
             sum(it.exploration for it in one.items) / sum(abs(it.belief) + it.exploration for it in one.items)
             for one, _ in mine
         ]
-        assert len(told) > 10
+        assert len(answered_lists) > 10
         for name, amount in {
             "impressions": len(mine),
-            "answered": len(told),
+            "answered": len(answered_lists),
             "clicked": hits,
             "diversity": diversity.sum(),
             "exploration": sum(explored),
@@ -93,7 +93,7 @@ def test_metrics_and_stats_say_what_happened(service, client):
             assert grown(f"thali_{name}_total", learner=setting.name) == pytest.approx(amount), name
 
         bins = defaultdict(list)
-        for predicted, clicked in told:
+        for predicted, clicked in answered_lists:
             bins[min(int(10 * predicted), 9)].append((predicted, bool(clicked)))
         assert len(bins) > 2
         for number, inside in bins.items():
@@ -104,11 +104,11 @@ def test_metrics_and_stats_say_what_happened(service, client):
 
         mean = stats["learners"][setting.name]
         assert (mean["policy"], mean["K"], mean["share"]) == (setting.policy, setting.K, setting.share / 4)
-        assert (mean["impressions"], mean["answered"], mean["clicked"]) == (len(mine), len(told), hits)
+        assert (mean["impressions"], mean["answered"], mean["clicked"]) == (len(mine), len(answered_lists), hits)
         assert mean["users"] == len({one.user for one, clicked in mine if clicked is not None})
         assert mean["diversity"] == pytest.approx(diversity.mean())
         assert mean["exploration_share"] == pytest.approx(np.mean(explored))
-        assert_wilson(mean["click_rate"], hits, len(told))
+        assert_wilson(mean["click_rate"], hits, len(answered_lists))
         assert [round(10 * one["above"]) for one in mean["calibration"]] == sorted(bins)
         for one in mean["calibration"]:
             inside = bins[round(10 * one["above"])]
@@ -122,10 +122,10 @@ def test_metrics_and_stats_say_what_happened(service, client):
     assert 0.5 < users["lsb"] / 100 < 0.95
 
 
-def assert_wilson(told, hits, total):
-    """SciPy's interval."""
+def assert_wilson(rate, hits, total):
+    """Compare with SciPy's interval."""
     other = binomtest(hits, total).proportion_ci(0.95, method="wilson")
-    assert (told["rate"], told["low"], told["high"]) == pytest.approx((hits / total, other.low, other.high), abs=1e-12)
+    assert (rate["rate"], rate["low"], rate["high"]) == pytest.approx((hits / total, other.low, other.high), abs=1e-12)
 
 
 def test_a_learner_without_answers_has_no_rate(tmp_path):
@@ -164,11 +164,11 @@ def test_two_processes_count_together_and_see_each_others_items(postgres, tmp_pa
                 assert (
                     metric_values(ask(line, "GET", "/metrics"))["thali_impressions_total", ("learner", "default")] == 6
                 )
-            told = [json.loads(ask(line, "GET", "/v1/health")) for line in (one, other)]  # of each process alone
-            assert told[0]["process"] != told[1]["process"]
+            both = [json.loads(ask(line, "GET", "/v1/health")) for line in (one, other)]  # each describes one process
+            assert both[0]["process"] != both[1]["process"]
             together = metric_values(ask(one, "GET", "/metrics"))["thali_transaction_seconds_count",]
-            assert min(health["transactions"] for health in told) >= 8
-            assert sum(health["transactions"] for health in told) <= together
+            assert min(health["transactions"] for health in both) >= 8
+            assert sum(health["transactions"] for health in both) <= together
     finally:
         parent.send_signal(signal.SIGINT)
         try:
@@ -177,13 +177,13 @@ def test_two_processes_count_together_and_see_each_others_items(postgres, tmp_pa
             if parent.poll() is None:
                 for left in (*psutil.Process(parent.pid).children(recursive=True), parent):
                     left.kill()
-    told = (tmp_path / "log").read_text()
-    assert told.count('"event":"started"') == told.count('"event":"stopped"') == 2
-    assert "Traceback" not in told
+    log_text = (tmp_path / "log").read_text()
+    assert log_text.count('"event":"started"') == log_text.count('"event":"stopped"') == 2
+    assert "Traceback" not in log_text
 
 
 def lines_to_both(pid, port, stack):
-    """A connection to each of the two processes."""
+    """Return a connection to each of the two processes."""
     found = {}
     until = time.monotonic() + 30
     while len(found) < 2:

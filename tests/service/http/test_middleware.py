@@ -16,7 +16,7 @@ from thali.service.http.settings import Limits, check_keys
 
 KEYS = {role: f"{role}-{'0123456789abcdef'}" for role in ("read", "write", "admin")}
 OPEN = None
-# The role that each route needs. A route that is not here fails the tests.
+# The role that each route needs. A route that is missing here fails the tests.
 NEEDS = {
     ("POST", "/v1/recommend"): "write",
     ("POST", "/v1/feedback"): "write",
@@ -57,7 +57,7 @@ BODIES = {
 
 
 def every_route(routes):
-    """Method and path, also of routers within."""
+    """Yield the method and path of all routes, including those of nested routers."""
     for route in routes:
         if hasattr(route, "original_router"):
             yield from every_route(route.original_router.routes)
@@ -67,19 +67,19 @@ def every_route(routes):
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    """As it is without keys: for this machine, and all are admin."""
+    """A service without keys: only for this machine, and every caller is admin."""
     with serving(tmp_path_factory.mktemp("middleware"), hosts=LOOPBACK, limits=Limits(body=200_000)) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory):
-    """With keys."""
+    """A service with keys."""
     with serving(tmp_path_factory.mktemp("locked"), keys=check_keys(list(KEYS.items()), "")) as running:
         yield running
 
 
-def test_every_route_has_a_role_and_keeps_to_it(locked):
+def test_every_route_requires_its_role(locked):
     found = set(every_route(locked.app.app.routes))
     assert found == NEEDS.keys()
     described = {(m.upper(), path) for path, it in locked.app.app.openapi()["paths"].items() for m in it}
@@ -104,14 +104,16 @@ def test_every_route_has_a_role_and_keeps_to_it(locked):
         assert statuses["admin"] != 422 or path == "/v1/simulations", (method, path)
 
 
-def test_keys_that_are_wrong_are_401_whatever_they_look_like(locked):
+def test_wrong_keys_are_401_whatever_they_look_like(locked):
     right = KEYS["admin"]
     wrong = (right[:-1], right + "x", right.upper(), "", " ", f"{right} {right}", "x" * 5000, "\xe9" * 16)
-    for told in (*(f"Bearer {key}" for key in wrong), f"Basic {right}", f"Bearer{right}", right, "Bearer", ""):
-        reply = locked.ask("GET", "/v1/topics", Authorization=told)
-        assert (reply.status, reply.field, reply.headers["www-authenticate"]) == (401, "Authorization", "Bearer"), told
+    for header in (*(f"Bearer {key}" for key in wrong), f"Basic {right}", f"Bearer{right}", right, "Bearer", ""):
+        reply = locked.ask("GET", "/v1/topics", Authorization=header)
+        assert (reply.status, reply.field, reply.headers["www-authenticate"]) == (401, "Authorization", "Bearer"), (
+            header
+        )
         assert right.encode() not in reply.body
-    assert locked.ask("GET", "/v1/nothing").status == 401  # what there is, is nobody's business either
+    assert locked.ask("GET", "/v1/nothing").status == 401  # callers without a key do not learn which paths exist
     assert locked.ask("GET", f"/v1/topics?key={right}").status == 401
     assert locked.ask("GET", "/v1/topics", Authorization=f"bearer {right}").status == 200
     reply = locked.ask("DELETE", "/v1/users/ana", key=KEYS["read"])
@@ -121,7 +123,7 @@ def test_keys_that_are_wrong_are_401_whatever_they_look_like(locked):
     assert not any(key in locked.log_file.read_text() for key in KEYS.values())
 
 
-def test_a_name_that_leads_here_from_elsewhere_is_refused(service, locked):
+def test_other_host_names_are_rejected(service, locked):
     for host in ("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost@evil", "", "[::2]"):
         reply = service.ask("GET", "/v1/topics", Host=host)
         assert (reply.status, reply.field) == (421, "Host"), host
@@ -130,13 +132,15 @@ def test_a_name_that_leads_here_from_elsewhere_is_refused(service, locked):
     assert locked.ask("GET", "/v1/topics", key=KEYS["read"], Host="shop.example").status == 200
 
 
-def test_a_page_elsewhere_cannot_post_here(service):
-    """A form or a script of another site can send only these kinds without being asked first, and asking is refused."""
+def test_other_websites_cannot_post_to_the_service(service):
+    """Other websites can send only these content types without a preflight request, and preflights are rejected."""
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
         assert service.ask("POST", "/v1/recommend", {"user": "ana"}, Content_Type=kind).status == 415
-    asked = service.ask("OPTIONS", "/v1/recommend", Origin="http://evil.example", Access_Control_Request_Method="POST")
-    assert asked.status == 405
-    assert not [name for name in asked.headers if name.startswith("access-control")]
+    preflight = service.ask(
+        "OPTIONS", "/v1/recommend", Origin="http://evil.example", Access_Control_Request_Method="POST"
+    )
+    assert preflight.status == 405
+    assert not [name for name in preflight.headers if name.startswith("access-control")]
 
 
 def post(*headers: bytes, body: bytes = b"") -> bytes:
@@ -160,7 +164,7 @@ def test_bodies_over_the_limit_are_413_with_and_without_a_length(service):
     for raw in (post(b"Content-Length: 200000", body=fits), chunked(fits)):
         assert service.send(raw).status == 200
     large = post(b"Content-Length: 200001", body=fits + b" ")
-    announced = post(b"Content-Length: 99999999999")  # refused before any of it comes
+    announced = post(b"Content-Length: 99999999999")  # rejected before any of the body is read
     for raw in (large, chunked(fits + b" "), announced):
         reply = service.send(raw)
         assert (reply.status, reply.field) == (413, "body")
@@ -171,7 +175,7 @@ def test_bodies_over_the_limit_are_413_with_and_without_a_length(service):
 
 
 def test_one_path_is_one_name(service):
-    """Nothing of a path is dropped or repaired, so that nobody is taken for another."""
+    """No part of a path is dropped or repaired, so that no user is mistaken for another."""
     with service.client() as client:
         client.recommend("one")
         for path in ("one%0A", "one%0D%0A", "one%00", "%1B%5B31m", "one%C2%85", "%FF", "one%C3", "%ED%A0%80"):
@@ -192,7 +196,7 @@ def test_one_path_is_one_name(service):
         )
 
 
-def test_the_log_is_one_object_a_line_and_cannot_be_forged(service):
+def test_the_log_has_one_object_per_line_and_cannot_be_forged(service):
     forged = '\n{"event":"forged"}\r\n\x1b[2J\u2028\u0085\x9b31m'
     service.ask("GET", "/v1/users/" + quote(forged, safe=""), X_Request_ID="forge-1")
     service.ask("POST", "/v1/recommend", {"user": forged}, X_Request_ID="forge-2")
@@ -216,7 +220,7 @@ def test_request_ids_are_echoed_only_if_they_are_well_formed(service):
     assert len({service.ask("GET", "/healthz").headers["x-request-id"] for _ in range(20)}) == 20
 
 
-def test_every_reply_has_the_headers_that_keep_it_to_itself(service, locked):
+def test_every_response_has_the_security_headers(service, locked):
     replies = [
         service.ask("GET", "/healthz"),
         service.ask("GET", "/nothing"),
@@ -234,8 +238,8 @@ def test_every_reply_has_the_headers_that_keep_it_to_itself(service, locked):
         assert "server" not in reply.headers
 
 
-def test_of_several_broken_rules_the_first_in_the_order_is_reported(tmp_path):
-    """Each request mends one rule more than the one before."""
+def test_if_several_rules_are_broken_the_first_one_is_reported(tmp_path):
+    """Each request fixes one more rule than the previous one."""
     sent = {"Host": "evil.example", "X_Large": "x" * 33_000, "Content_Type": "text/plain"}
     path, body, key = "/v1/recommend%0A", b" " * 2000, None
     keys = check_keys(list(KEYS.items()), "")
@@ -264,8 +268,8 @@ def test_of_several_broken_rules_the_first_in_the_order_is_reported(tmp_path):
         expect(422, "user")
 
 
-def test_a_caller_that_sends_nothing_more_holds_nobody_up(service):
-    """Half a request, and half a body, while others are answered."""
+def test_incomplete_requests_do_not_delay_others(service):
+    """Some callers send half a request or half a body, while others are served."""
     halves = (b"GET /v1/topics HTTP/1.1\r\nHost: loc", post(b"Content-Length: 100", body=b'{"user":'))
     lines = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(20)]
     try:

@@ -1,4 +1,4 @@
-"""Every route of the service for real, and every way in which it says no."""
+"""Every route of a running service, and every kind of error response."""
 
 import sqlite3
 import time
@@ -30,7 +30,7 @@ def client(service):
 
 
 class Library:
-    """What the library shows to one person, and learns, without a service."""
+    """What the library recommends to one person, and learns, without a service."""
 
     def __init__(self, catalog):
         self.catalog, self.policy = catalog, thali.CascadeLSB(catalog, K=4)
@@ -52,7 +52,7 @@ class Library:
         return np.array([middle, middle - half, middle + half])
 
 
-def test_a_list_is_the_librarys_with_its_reasons(service, client):
+def test_a_list_is_the_same_as_the_librarys_with_its_explanation(service, client):
     library, before = Library(service.catalog), time.time()
     shown = client.recommend("reasons")
     client.feedback(shown.id, [2])
@@ -101,8 +101,8 @@ def test_feedback_is_learned_once_and_can_be_undone(service, client):
     learned = known.learners.pop("default")
     assert (learned.updates, learned.assigned, known.learners) == (1, True, {})
     assert [one.topic for one in learned.taste] == list(TOPICS)
-    told = np.array([[one.estimate, one.low, one.high] for one in learned.taste]).T
-    np.testing.assert_allclose(told, library.intervals(), rtol=1e-12, atol=1e-12)
+    intervals = np.array([[one.estimate, one.low, one.high] for one in learned.taste]).T
+    np.testing.assert_allclose(intervals, library.intervals(), rtol=1e-12, atol=1e-12)
 
     assert client.feedback(second.id, []).clicked == []
     assert client.user("ana").learners["default"].updates == 2
@@ -121,7 +121,7 @@ def test_settings_of_one_request(client):
     assert client.recommend("settings", learner="default").learner == "default"
 
 
-def test_a_batch_answers_for_each(client):
+def test_a_batch_has_a_result_for_each_list(client):
     shown = [client.recommend("batch").id for _ in range(3)]
     client.feedback(shown[2], [3])
     pairs = [(shown[0], [0, 2]), (NOBODY, []), (shown[1], [9]), (shown[2], []), (shown[2], [3]), ("x" * 36, [])]
@@ -133,7 +133,7 @@ def test_a_batch_answers_for_each(client):
     assert client.feedback_many([]) == []
 
 
-def test_history_export_and_oblivion(service, client):
+def test_history_export_and_forgetting(service, client):
     library = Library(service.catalog)
     shown = []
     for clicked in ([1], [], [0]):
@@ -147,14 +147,14 @@ def test_history_export_and_oblivion(service, client):
     page = service.ask("GET", "/v1/users/zo%C3%AB%20x%252F/impressions?limit=3").json
     assert page["next"] == latest[2]
 
-    told = asdict(client.export("zoë x%2F"))
-    assert set(told) == {"user", "exported_at", "learners", "impressions"}
-    assert sorted(one["impression"] for one in told["impressions"]) == sorted(shown)
-    assert {one["impression"]: one["clicked"] for one in told["impressions"]} == dict(
+    export = asdict(client.export("zoë x%2F"))
+    assert set(export) == {"user", "exported_at", "learners", "impressions"}
+    assert sorted(one["impression"] for one in export["impressions"]) == sorted(shown)
+    assert {one["impression"]: one["clicked"] for one in export["impressions"]} == dict(
         zip(shown, [[1], [], [0], None], strict=True)
     )
-    learned = told["learners"].pop("default")
-    assert (told["learners"], learned.pop("updates"), learned.pop("topics")) == ({}, 3, list(TOPICS))
+    learned = export["learners"].pop("default")
+    assert (export["learners"], learned.pop("updates"), learned.pop("topics")) == ({}, 3, list(TOPICS))
     np.testing.assert_array_equal(learned.pop("M"), library.state.M[0])
     np.testing.assert_array_equal(learned.pop("B"), library.state.B[0])
     np.testing.assert_allclose(learned.pop("estimate"), library.policy.estimate(library.state)[0], rtol=1e-12)
@@ -170,7 +170,7 @@ def test_history_export_and_oblivion(service, client):
     assert client.recommend("zoë x%2F").click_probability == 0.0
 
 
-def test_items_come_and_go(service, client):
+def test_items_are_added_changed_and_removed(service, client):
     assert client.topics() == list(TOPICS)
     all_items = {one.item: one.weights for one in client.items()}
     assert list(all_items) == list(service.catalog.items)
@@ -188,7 +188,7 @@ def test_items_come_and_go(service, client):
     assert {one.item: one.weights for one in client.items(contains="B Ü")} == {new: {"comedy": 0.9, "music": 1.0}}
     seen = client.recommend("items", candidates=[new, "i0", "i1", "i2"])
     assert client.put_item(new, {"action": 0.1}).weights == {"action": 0.1}
-    assert client.impression(seen.id).items == seen.items  # as shown, whatever became of the item
+    assert client.impression(seen.id).items == seen.items  # as it was shown, although the item has changed
     assert client.remove_item(new).weights == {"action": 0.1}
     for ask in (client.item, client.remove_item):
         with pytest.raises(NotFound, match="not in the catalog"):
@@ -247,12 +247,12 @@ RECOMMEND, FEEDBACK = ("POST", "/v1/recommend"), ("POST", "/v1/feedback")
         (422, "policies", ("POST", "/v1/simulations"), {"policies": ["Oracle"]}),
     ],
 )
-def test_what_is_refused(service, status, field, request_, body):
+def test_invalid_requests_are_rejected(service, status, field, request_, body):
     reply = service.ask(*request_, body)
     assert (reply.status, reply.field) == (status, field)
 
 
-def test_positions_and_kinds_of_body_that_are_refused(service, client):
+def test_invalid_positions_and_content_types_are_rejected(service, client):
     shown = client.recommend("positions").id
     for clicked, field in (([4], "clicked[0]"), ([1, 1], "clicked"), ([True], "clicked[0]"), (None, "clicked")):
         reply = service.ask(*FEEDBACK, {"impression": shown, "clicked": clicked})
@@ -267,7 +267,7 @@ def test_positions_and_kinds_of_body_that_are_refused(service, client):
     assert client.impression(shown).clicked == [0]
 
 
-def test_a_store_that_is_held_is_503_and_nothing_is_done(service, client, monkeypatch):
+def test_a_locked_store_is_503_and_nothing_is_done(service, client, monkeypatch):
     shown = client.recommend("held").id
     monkeypatch.setattr("thali.service.recommender.transaction.PATIENCE_S", 0.1)
     with closing(sqlite3.connect(service.settings.store.removeprefix("sqlite:///"), isolation_level=None)) as other:
@@ -285,7 +285,7 @@ def test_a_store_that_is_held_is_503_and_nothing_is_done(service, client, monkey
     assert [line for line in service.log() if line["event"] == "store-error" and line.get("request_id")]
 
 
-def test_a_store_that_is_gone_is_503_until_it_is_back(postgres, tmp_path):
+def test_a_stopped_store_is_503_until_it_is_back(postgres, tmp_path):
     with serving(tmp_path, store=postgres.fresh()) as service, service.client() as client:
         shown = client.recommend("ana").id
         postgres.stop("immediate")
@@ -303,7 +303,7 @@ def test_a_store_that_is_gone_is_503_until_it_is_back(postgres, tmp_path):
         assert client.user("ana").learners["default"].updates == 1
 
 
-def test_a_mistake_of_ours_is_500_without_its_reasons(service, monkeypatch):
+def test_a_bug_is_500_without_its_reason(service, monkeypatch):
     monkeypatch.setattr(service.app.app.state.service, "metrics", "nothing with a secret in it")
     reply = service.ask("GET", "/metrics", X_Request_ID="mine")
     assert (reply.status, reply.field, reply.json["error"]) == (500, None, "something went wrong in the service")
@@ -314,7 +314,7 @@ def test_a_mistake_of_ours_is_500_without_its_reasons(service, monkeypatch):
 def test_ids_of_impressions_cannot_be_guessed(client):
     ids = [UUID(client.recommend("ids").id) for _ in range(50)]
     assert all(one.version == 7 and one.variant == "specified in RFC 4122" for one in ids)
-    # 74 of the bits are drawn: none is always the same, and no two ids share their last eight bytes.
+    # 74 of the bits are random: none is always the same, and no two ids have the same last 62 bits.
     drawn = [one.int & ~(0xF << 76) & ~(3 << 62) & (2**80 - 1) for one in ids]
     assert len({one % 2**62 for one in drawn}) == 50
     assert all(

@@ -1,4 +1,4 @@
-"""Hostile bodies and names, and what may not be shown or left behind."""
+"""Hostile bodies and names, and data that must not be shown or left behind."""
 
 import json
 import re
@@ -32,20 +32,20 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    """As it is without keys: for this machine, and all are admin."""
+    """A service without keys: only for this machine, and every caller is admin."""
     with serving(tmp_path_factory.mktemp("safety"), hosts=LOOPBACK, limits=Limits(body=200_000)) as running:
         yield running
 
 
-def test_without_keys_it_listens_to_this_machine_only(tmp_path):
+def test_without_keys_the_service_listens_only_on_this_machine(tmp_path):
     thali.save_catalog(small_catalog(), tmp_path / "c.parquet")
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "thali", "serve", "c.parquet", "--host", "0.0.0.0"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert told.returncode != 0
-    assert "unless --keys is given, got 0.0.0.0" in " ".join(told.stderr.split())
-    assert "Traceback" not in told.stderr
+    assert process.returncode != 0
+    assert "unless --keys is given, got 0.0.0.0" in " ".join(process.stderr.split())
+    assert "Traceback" not in process.stderr
     for host in ("::", "192.0.2.1", "example.com", "", "localhost.example.com"):
         with pytest.raises(ValueError, match="host must be a loopback address"):
             serve(tmp_path / "c.parquet", f"sqlite:///{tmp_path / 'thali.db'}", host)
@@ -85,13 +85,13 @@ def test_hostile_bodies(service, body, status, field):
     assert len(reply.body) < 1000
 
 
-def test_of_a_field_that_comes_twice_the_last_counts(service):
-    """As with Python's reader of JSON anywhere: who checks requests before they come here must know."""
+def test_if_a_field_occurs_twice_the_last_value_counts(service):
+    """This is how Python reads JSON. Proxies that check requests must know it."""
     assert service.ask("POST", "/v1/recommend", b'{"user":"first","user":"last"}').json["user"] == "last"
     assert service.ask("GET", "/v1/users/first").status == 404
 
 
-def test_a_batch_too_long_is_refused_whole(service):
+def test_a_batch_that_is_too_long_is_rejected_completely(service):
     with service.client() as client:
         shown = client.recommend("long").id
         reply = service.ask("POST", "/v1/feedback", [{"impression": shown, "clicked": [0]}] * 1001)
@@ -99,7 +99,7 @@ def test_a_batch_too_long_is_refused_whole(service):
         assert client.user("long").answered == 0
 
 
-def test_names_are_data(service):
+def test_hostile_names_are_treated_as_data(service):
     with service.client() as client:
         for name in HOSTILE:
             assert client.put_item(name, {"comedy": 1.0, "drama": 1.0}).weights == {"comedy": 1.0, "drama": 1.0}
@@ -140,8 +140,8 @@ def test_the_page_loads_from_this_host_only(service):
     assert len(document["paths"]) == 17
 
 
-def test_what_is_forgotten_leaves_no_trace_in_the_file(tmp_path):
-    """Nor in free pages or in the log beside it, while the service goes on."""
+def test_a_forgotten_user_leaves_no_trace_in_the_file(tmp_path):
+    """This includes free pages and the write-ahead log, while the service is running."""
     name = "somebody-to-forget"
     with serving(tmp_path) as service, service.client() as client:
         for other in range(30):
@@ -155,7 +155,7 @@ def test_what_is_forgotten_leaves_no_trace_in_the_file(tmp_path):
     assert b"other7" in (tmp_path / "thali.db").read_bytes()
 
 
-def test_the_file_is_its_owners_only(service):
+def test_only_the_owner_can_read_the_file(service):
     file = service.settings.store.removeprefix("sqlite:///")
     for part in ("", "-wal"):
         found = subprocess.run(["stat", "-c", "%a", file + part], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""What people learn to see through the service is what they learn to see in the library."""
+"""A person who uses the service gets the same lists as one whom the library simulates."""
 
 from dataclasses import asdict
 
@@ -13,13 +13,13 @@ K, STEPS, SEED = 4, 300, 5
 
 
 @pytest.mark.parametrize("policy", ["CascadeLSB", "LSBGreedy", "CascadeLinUCB"])
-def test_a_simulated_person_at_the_service_is_one_of_simulate(policy, tmp_path, store_url):
-    """The same lists throughout, the same M and B, with a restart in between."""
+def test_a_simulated_person_gets_the_same_lists_from_the_service_as_from_simulate(policy, tmp_path, store_url):
+    """All lists are the same, and so are M and B, although the service is restarted in between."""
     catalog = small_catalog()
     person = thali.DiverseCascade(catalog, [np.random.default_rng(1).dirichlet(np.ones(catalog.d))])
     own = thali.POLICIES[policy](catalog, K)
     run = thali.simulate(own, person, steps=STEPS, seed=SEED, points=range(1, STEPS + 1))
-    luck = streams(SEED, "luck", [0])[0].random((STEPS, K))
+    draws = streams(SEED, "luck", [0])[0].random((STEPS, K))
     learner = thali.service.http.settings.LearnerSetting("default", policy, K)
     shown = []
     for steps in (range(STEPS // 3), range(STEPS // 3, STEPS)):
@@ -27,7 +27,7 @@ def test_a_simulated_person_at_the_service_is_one_of_simulate(policy, tmp_path, 
             for step in steps:
                 found = client.recommend("person")
                 shown.append([catalog.item(item.item) for item in found.items])
-                clicks = person.respond(np.array([shown[-1]]), luck[step][None])
+                clicks = person.respond(np.array([shown[-1]]), draws[step][None])
                 client.feedback(found.id, np.flatnonzero(clicks[0]))
             learned = asdict(client.export("person"))["learners"]["default"]
     assert shown == run.lists[0].tolist()

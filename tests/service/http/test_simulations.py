@@ -1,4 +1,4 @@
-"""/v1/simulations: the same as the library's, in parts too, within limits, and without delaying other requests."""
+"""/v1/simulations: the same results as the library's, also in parts, within limits, without delaying other requests."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +38,7 @@ def in_order(theta):
 
 
 def simulated(policy, person, points):
-    """The library's own run, and θ̄ at its points."""
+    """Return the library's own run, and θ̄ at its points."""
     estimates = []
 
     def look(_, state):
@@ -50,20 +50,22 @@ def simulated(policy, person, points):
 
 
 @pytest.mark.parametrize("changes", [[], CHANGES], ids=["one taste", "changes"])
-def test_simulations_are_the_librarys(client, changes):
+def test_simulations_are_the_same_as_the_librarys(client, changes):
     points = [1, 50, 100, 101, 220, 250]
-    told = asdict(client.simulate(SIMULATED, 300, K=3, theta=TASTE, seed=5, points=points, trace=True, changes=changes))
+    result = asdict(
+        client.simulate(SIMULATED, 300, K=3, theta=TASTE, seed=5, points=points, trace=True, changes=changes)
+    )
     catalog = small_catalog()
     stages = [thali.DiverseCascade(catalog, [in_order(theta)]) for theta in (TASTE, *(c["theta"] for c in changes))]
     person = thali.Drift(stages, [0, *(change["step"] for change in changes)])
-    assert told["steps"] == [*points, 300]
-    assert [change["step"] for change in told["changes"]] == person.starts[1:]
-    for stage, taste in zip(stages, (told, *told["changes"]), strict=True):
+    assert result["steps"] == [*points, 300]
+    assert [change["step"] for change in result["changes"]] == person.starts[1:]
+    for stage, taste in zip(stages, (result, *result["changes"]), strict=True):
         assert taste["theta"] == dict(zip(TOPICS, stage.theta[0].tolist(), strict=True))
         assert taste["best_list"] == [catalog.items[e] for e in stage.best_lists(3)[0]]
         assert taste["best"] == stage.click_probability(stage.best_lists(3))[0]
-    assert [run["policy"] for run in told["runs"]] == SIMULATED
-    for run in told["runs"]:
+    assert [run["policy"] for run in result["runs"]] == SIMULATED
+    for run in result["runs"]:
         own, estimates = simulated(POLICIES[run["policy"]](catalog, 3), person, points)
         assert run["regret"] == own.regret[0].tolist()
         assert run["clicks"] == own.clicks[0].tolist()
@@ -81,8 +83,8 @@ def test_a_person_drawn_from_the_seed(client):
     assert len(drawn["steps"]) == 10
 
 
-def test_a_simulation_watched_in_parts_is_the_whole(client):
-    """What a page does: it asks for more and more steps, each time for the new ones; then the taste is changed."""
+def test_the_parts_of_a_simulation_are_the_same_as_the_whole(client):
+    """The page requests more and more steps, and each time only the new ones. Then it changes the taste."""
     points = range(10, 301, 10)
 
     def watch(steps, since, changes=()):
@@ -110,7 +112,7 @@ def test_a_simulation_watched_in_parts_is_the_whole(client):
 
 
 @pytest.mark.parametrize(
-    ("field", "asked"),
+    ("field", "body"),
     [
         ("steps", {"steps": 10_001, "policies": ["CascadeLSB", "Random"]}),
         ("steps", {"steps": 20_001}),
@@ -148,13 +150,13 @@ def test_a_simulation_watched_in_parts_is_the_whole(client):
         ("changes[0].more", {"changes": [{"step": 5, "theta": {}, "more": 1}]}),
     ],
 )
-def test_simulations_are_bounded(client, field, asked):
+def test_simulations_have_limits(client, field, body):
     with pytest.raises(Refused) as refused:
-        client.simulate(**{"policies": ["Random"], "steps": 10, **asked})
+        client.simulate(**{"policies": ["Random"], "steps": 10, **body})
     assert (refused.value.status, refused.value.field) == (422, field)
 
 
-def test_others_are_answered_during_a_simulation(service, client):
+def test_other_requests_are_served_during_a_simulation(service, client):
     waits = []
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(client.simulate, ["CascadeLSB", "CascadeKLUCB"], 10_000)

@@ -1,4 +1,4 @@
-"""Named users and a store: learned exactly once, in any order, as shown, and taken back; on both kinds of store."""
+"""The recommender, with both kinds of store: feedback is learned exactly once, in any order, and can be undone."""
 
 import threading
 from dataclasses import replace
@@ -47,7 +47,7 @@ def rec(store_url, clock):
 
 @pytest.fixture
 def twins(store_url, clock):
-    """Two learners alike: what happens under one can be compared with what happens under the other."""
+    """A recommender with two equal learners, so that one can be compared with the other."""
     catalog = films()
     policies = {name: thali.CascadeLSB(catalog, K=K, sigma=SIGMA) for name in ("one", "twin")}
     with Recommender(policies, store_url, clock=clock, no_click_after=60.0, keep=DAY) as rec:
@@ -55,7 +55,7 @@ def twins(store_url, clock):
 
 
 def show(rec, user, learner, n):
-    """The ids of n lists, all different, shown to somebody of whom nothing is known: the same ones each time."""
+    """Return the ids of n different lists that are shown to a new user. They are the same lists each time."""
     return [rec.recommend(user, learner=learner, exclude=[f"film {e}"]).id for e in range(n)]
 
 
@@ -66,20 +66,20 @@ def show(rec, user, learner, n):
     ("policy", "coverage"),
     [(thali.CascadeLSB, "probabilistic"), (thali.LSBGreedy, "max"), (thali.CascadeLinUCB, "probabilistic")],
 )
-def test_a_person_gets_the_lists_of_simulate_over_a_restart(store_url, policy, coverage):
+def test_a_person_gets_the_same_lists_as_from_simulate_across_a_restart(store_url, policy, coverage):
     steps = 60
     model = thali.DiverseCascade(films(coverage=coverage), [[0.5, 0.1, 0.2, 0.1]])
     run = thali.simulate(
         policy(films(coverage=coverage), K=K, sigma=SIGMA), model, steps, seed=5, points=range(1, steps + 1)
     )
-    luck = streams(5, "luck", [0])[0].random((steps, K))
+    draws = streams(5, "luck", [0])[0].random((steps, K))
     lists = []
     for part in (range(25), range(25, steps)):
         with recommender(store_url, films(coverage=coverage), policy=policy) as rec:
             for step in part:
                 shown = rec.recommend("ana")
                 lists.append([rec.catalog.item(name) for name in names(shown)])
-                clicks = model.respond([lists[-1]], luck[step][None])[0]
+                clicks = model.respond([lists[-1]], draws[step][None])[0]
                 rec.feedback(shown.id, np.flatnonzero(clicks))
             end = learned(rec, "ana")
     assert lists == run.lists[0].tolist()
@@ -88,45 +88,45 @@ def test_a_person_gets_the_lists_of_simulate_over_a_restart(store_url, policy, c
     assert_same(end, (steps, run.state.M[0], run.state.B[0]))
 
 
-def test_feedback_in_any_order_from_threads_and_recommenders_at_once_is_learned_once_each(store_url):
+def test_feedback_in_any_order_from_several_threads_and_recommenders_is_learned_once(store_url):
     rng = np.random.default_rng(2)
     recs = [recommender(store_url) for _ in range(3)]
     try:
-        users, told = ["ana", "bob", "cy"], []
+        users, given = ["ana", "bob", "cy"], []
         for user in users:
             for _ in range(10):
                 shown = recs[0].recommend(user, exclude=[f"film {e}" for e in rng.choice(20, 12, replace=False)])
                 clicked = rng.choice(K, rng.integers(K + 1), replace=False).tolist()
-                told.append((user, shown.id, names(shown), clicked))
-        jobs = [told[i] for i in rng.permutation(len(told))] + [told[i] for i in rng.permutation(len(told))]
+                given.append((user, shown.id, names(shown), clicked))
+        jobs = [given[i] for i in rng.permutation(len(given))] + [given[i] for i in rng.permutation(len(given))]
 
         def work(rec, part):
             return [(id, rec.feedback(id, clicked).clicked) for _, id, _, clicked in part]
 
         answers = all_at_once(
-            [lambda rec=recs[i % 3], part=jobs[i::6]: work(rec, part) for i in range(6)]  # two threads each
+            [lambda rec=recs[i % 3], part=jobs[i::6]: work(rec, part) for i in range(6)]  # two threads per recommender
         )
-        recorded = {id: sorted(clicked) for _, id, _, clicked in told}
+        recorded = {id: sorted(clicked) for _, id, _, clicked in given}
         assert sum(map(len, answers)) == len(jobs)
         assert all(recorded[id] == clicked for part in answers for id, clicked in part)
         for rec in recs:
             for user in users:
                 plain = PlainLinear(weights(), K, sigma=SIGMA, alpha=1.0)
-                for whose, _, items, clicked in told:
+                for whose, _, items, clicked in given:
                     if whose == user:
                         indices = [rec.catalog.item(name) for name in items]
                         plain.update(indices, [k in clicked for k in range(K)])
                 assert_same(learned(rec, user), (10, plain.M, plain.B), rtol=1e-10)
                 assert (rec.user(user).impressions, rec.user(user).answered) == (10, 10)
             stats = rec.stats().learners["default"]
-            hits = sum(bool(clicked) for *_, clicked in told)
+            hits = sum(bool(clicked) for *_, clicked in given)
             assert (stats.users, stats.impressions, stats.answered, stats.clicked) == (3, 30, 30, hits)
     finally:
         for rec in recs:
             rec.close()
 
 
-def test_what_is_learned_is_what_was_shown_whatever_became_of_the_items(rec):
+def test_feedback_is_learned_with_the_gains_as_shown_even_if_items_have_changed(rec):
     plain = PlainLinear(weights(), K, sigma=SIGMA, alpha=1.0)
     ids = show(rec, "ana", None, 3)
     for id in ids:
@@ -145,7 +145,7 @@ def test_what_is_learned_is_what_was_shown_whatever_became_of_the_items(rec):
     assert_same(learned(rec, "ana"), (3, plain.M, plain.B), rtol=1e-12)
 
 
-def test_a_list_longer_than_what_is_left_of_the_catalog_is_still_learned_from(store_url):
+def test_a_list_that_is_longer_than_the_remaining_catalog_is_still_learned(store_url):
     with recommender(store_url, films(4)) as rec:
         ids = [rec.recommend("ana").id for _ in range(2)]
         for name in ("film 0", "film 1", "film 2"):
@@ -163,7 +163,7 @@ def test_a_list_longer_than_what_is_left_of_the_catalog_is_still_learned_from(st
 # Exactly once
 
 
-def test_sent_again_it_answers_the_same_and_differently_it_is_a_conflict(rec):
+def test_the_same_feedback_again_returns_the_same_answer_and_different_feedback_is_a_conflict(rec):
     id = rec.recommend("ana").id
     answer = rec.feedback(id, [2, 0])
     assert (answer.clicked, answer.answer) == ([0, 2], "feedback")
@@ -200,7 +200,7 @@ def test_unknown_expired_and_forgotten_impressions_are_unknown(store_url, clock)
         assert_same(learned(rec, "ana"), mine)
 
 
-def test_who_was_forgotten_begins_anew(rec):
+def test_a_forgotten_user_starts_from_scratch(rec):
     first = rec.recommend("ana")
     rec.feedback(first.id, [0])
     assert names(rec.recommend("ana")) != names(first)
@@ -212,13 +212,13 @@ def test_who_was_forgotten_begins_anew(rec):
     assert rec.stats().learners["default"].users == 1
 
 
-# Taken back
+# Undo
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 3), st.none() | st.sets(st.integers(0, K - 1))), min_size=1, max_size=12))
-def test_undone_feedback_has_never_come(twins, steps):
-    """Under "one" feedback comes and goes; "twin" only gets the feedback that stays, in the order of its coming."""
+def test_undone_feedback_leaves_no_trace(twins, steps):
+    """Learner "one" gets feedback and undoes some of it. "twin" gets only the remaining feedback, in the same order."""
     user = f"user {next(fresh)}"
     mine, theirs = show(twins, user, "one", 4), show(twins, user, "twin", 4)
     stays: dict[int, list[int]] = {}
@@ -250,7 +250,7 @@ def test_undo_without_feedback_does_nothing(rec):
 
 
 @pytest.mark.parametrize("why", ["pruned", "many"])
-def test_undo_where_not_all_is_there_to_learn_anew_is_right_up_to_rounding(twins, clock, monkeypatch, why):
+def test_undo_by_subtraction_is_exact_up_to_rounding(twins, clock, monkeypatch, why):
     if why == "many":
         monkeypatch.setattr(batches, "RELEARN", 2)
     early, theirs = show(twins, "ana", "one", 2), show(twins, "ana", "twin", 2)
@@ -272,16 +272,16 @@ def test_undo_where_not_all_is_there_to_learn_anew_is_right_up_to_rounding(twins
     assert learned(twins, "ana", "one")[0] == 3
 
 
-# No answer
+# Time-outs
 
 
-def test_without_an_answer_nothing_is_learned_by_default(rec, clock):
+def test_without_feedback_nothing_is_learned_by_default(rec, clock):
     rec.recommend("ana")
     clock.tick(20 * DAY)
     assert (rec.tidy().timed_out, rec.user("ana").answered, learned(rec, "ana")[0]) == (0, 0, 0)
 
 
-def test_a_time_out_is_no_click_once_and_an_answer_that_comes_later_corrects_it(twins, clock):
+def test_a_time_out_counts_once_as_no_click_and_later_feedback_corrects_it(twins, clock):
     mine, theirs = show(twins, "ana", "one", 3), show(twins, "ana", "twin", 3)
     twins.feedback(theirs[0], [1])
     twins.feedback(theirs[1], [])
@@ -315,7 +315,7 @@ def test_a_time_out_that_was_undone_stays_undone(twins, clock):
     assert learned(twins, "ana", "one")[0] == 1
 
 
-def test_a_time_out_counts_even_if_nobody_tidied_until_the_impression_expired(twins, clock):
+def test_an_impression_times_out_even_if_it_has_already_expired(twins, clock):
     show(twins, "ana", "one", 2)
     theirs = show(twins, "ana", "twin", 2)
     for id in theirs:
@@ -327,21 +327,21 @@ def test_a_time_out_counts_even_if_nobody_tidied_until_the_impression_expired(tw
 
 
 def test_feedback_and_tidying_in_one_transaction_are_both_learned(twins, clock):
-    """The service puts what comes at the same time into one transaction."""
+    """The service performs simultaneous requests in one transaction."""
     mine, theirs = show(twins, "ana", "one", 4), show(twins, "ana", "twin", 4)
     for at, clicked in enumerate(([0], [1], [2], [])):
         twins.feedback(theirs[at], clicked)
-    twins.feedback(mine[0], [0])  # so that the taste is in memory
+    twins.feedback(mine[0], [0])  # so that the taste is cached
     clock.tick(61.0 + LAG_S)
-    told = [Feedback(id_bytes(mine[1]), [1]), Feedback(id_bytes(mine[2]), [2])]
-    assert twins.perform([*told, TimeOut(100)])[-1] == 1
+    feedback = [Feedback(id_bytes(mine[1]), [1]), Feedback(id_bytes(mine[2]), [2])]
+    assert twins.perform([*feedback, TimeOut(100)])[-1] == 1
     assert_same(learned(twins, "ana", "one"), learned(twins, "ana", "twin"))
 
 
-# Bytes and memory
+# Size
 
 
-def test_what_is_stored_of_a_user_is_of_one_size(store_url):
+def test_the_stored_statistics_of_a_user_have_a_fixed_size(store_url):
     sizes = set()
     with recommender(store_url, films(200)) as rec:
         for n in (1, 10):
@@ -352,7 +352,7 @@ def test_what_is_stored_of_a_user_is_of_one_size(store_url):
     assert sizes == {4 * 4 * (4 + 3)}
 
 
-def test_memory_for_tastes_is_bounded_and_changes_nothing(store_url, tmp_path):
+def test_the_cache_of_tastes_is_limited_and_does_not_change_results(store_url, tmp_path):
     users = [f"user {u}" for u in range(8)]
     ends = []
     with recommender(store_url, cache=0) as small, recommender(f"sqlite:///{tmp_path / 'other.db'}") as large:
@@ -369,7 +369,7 @@ def test_memory_for_tastes_is_bounded_and_changes_nothing(store_url, tmp_path):
         assert_same(one, other)
 
 
-def test_threads_may_show_answer_and_change_items_at_once(rec):
+def test_threads_may_recommend_learn_and_change_items_at_once(rec):
     stop = threading.Event()
 
     def changing():

@@ -1,4 +1,4 @@
-"""What changes around a recommender: topics, learners, items, the store itself; and what it is asked that cannot be."""
+"""Changes of topics, learners, items and the store of a recommender; and invalid requests."""
 
 import math
 import sqlite3
@@ -40,14 +40,14 @@ def rec(store_url):
 
 
 def over(topics):
-    """The films over some of the topics, or others of which they have nothing; by name."""
+    """Return the films with other topics. Topics that they do not have get weight 0."""
     all_of_them = dict(zip(TOPICS, weights().T, strict=True))
     columns = [all_of_them.get(topic, np.zeros(20)) for topic in topics]
     return thali.Catalog(np.stack(columns, axis=1), items=[f"film {e}" for e in range(20)], topics=topics)
 
 
 def moved(before, then, now):
-    """Statistics over other topics: those of the ones kept, and of the others nothing, entry by entry."""
+    """Move statistics to other topics, entry by entry. New topics are blank."""
     updates, M, B = before
     new_M, new_B = np.eye(len(now)), np.zeros(len(now))
     for i, row in enumerate(now):
@@ -59,7 +59,7 @@ def moved(before, then, now):
     return updates, new_M, new_B
 
 
-def test_other_topics_are_a_migration_by_name(store_url):
+def test_statistics_are_moved_to_other_topics_by_name(store_url):
     with recommender(store_url, over(TOPICS)) as rec:
         for at in range(5):
             rec.feedback(rec.recommend("ana").id, [at % K])
@@ -70,7 +70,7 @@ def test_other_topics_are_a_migration_by_name(store_url):
         after = moved(before, TOPICS, changed)
         assert_same(learned(rec, "ana"), after)
         assert [taste.topic for taste in rec.user("ana").learners["default"].taste] == changed
-        # As it was shown, in the words of then; learned over the topics that are left.
+        # The impression has its original topics, but feedback is learned over the current topics.
         assert rec.impression(late[0].id).items == late[0].items
         rec.feedback(late[0].id, [1])
         M, B = after[1].copy(), after[2].copy()
@@ -80,7 +80,7 @@ def test_other_topics_are_a_migration_by_name(store_url):
         assert_same(learned(rec, "ana"), (6, M, B), rtol=1e-12)
         rec.undo(late[0].id)
         assert_same(learned(rec, "ana"), after)
-    with recommender(store_url, over(TOPICS)) as rec:  # comedy is back: what was known of it is not
+    with recommender(store_url, over(TOPICS)) as rec:  # comedy is back, but what was known about it is not
         back = moved(after, changed, TOPICS)
         assert_same(learned(rec, "ana"), back)
         rec.feedback(late[1].id, [])
@@ -93,7 +93,7 @@ def test_other_topics_are_a_migration_by_name(store_url):
 # Learners
 
 
-def test_users_are_split_by_their_names_for_good_and_in_the_shares_asked_for(store_url):
+def test_users_are_assigned_permanently_by_name_and_in_proportion_to_the_shares(store_url):
     catalog = films()
     policies = {name: thali.CascadeLSB(catalog, K=K, alpha=alpha) for alpha, name in enumerate("abc")}
     shares = {"a": 5, "b": 3, "c": 2}
@@ -123,7 +123,7 @@ def test_statistics_are_kept_for_each_learner(store_url):
         assert [(stats[name].impressions, stats[name].clicked) for name in policies] == [(2, 0), (1, 1)]
 
 
-def test_a_learner_of_the_same_name_must_be_the_same_and_a_retired_one_still_learns(store_url):
+def test_a_learner_must_keep_its_settings_and_a_retired_one_still_learns(store_url):
     with recommender(store_url) as rec:
         ids = [rec.recommend("ana").id for _ in range(3)]
         rec.feedback(ids[0], [1])
@@ -138,7 +138,7 @@ def test_a_learner_of_the_same_name_must_be_the_same_and_a_retired_one_still_lea
         expected = learned(rec, "ana")
         rec.undo(ids[1])
     with Recommender(thali.CascadeLSB(films(), K=5, sigma=SIGMA, alpha=1.0), store_url) as rec:
-        assert len(rec.recommend("ana").items) == 5  # K and α are not what statistics depend on
+        assert len(rec.recommend("ana").items) == 5  # statistics do not depend on K and α
     with Recommender({"new": thali.LSBGreedy(films(), K=K)}, store_url) as rec:
         rec.feedback(ids[1], [0, 2])
         assert_same(learned(rec, "ana"), expected)
@@ -147,7 +147,7 @@ def test_a_learner_of_the_same_name_must_be_the_same_and_a_retired_one_still_lea
         assert list(rec.stats().learners) == ["new"]
 
 
-def test_a_learner_that_another_process_has_added_since_is_learned_for_too(store_url):
+def test_feedback_for_a_learner_that_another_process_has_added_is_learned(store_url):
     with recommender(store_url) as old, Recommender({"new": thali.LSBGreedy(films(), K=K)}, store_url) as new:
         shown = new.recommend("ana")
         old.feedback(shown.id, [1])
@@ -156,7 +156,7 @@ def test_a_learner_that_another_process_has_added_since_is_learned_for_too(store
 
 
 class Mine(thali.CascadeLSB):
-    """A policy that learns in a way of its own, which no recommender would see."""
+    """A policy with its own way of learning, which a recommender would not use."""
 
     def learn(self, state, lists, clicks, gains):
         super().learn(state, lists, clicks, gains**2)
@@ -176,7 +176,7 @@ class Mine(thali.CascadeLSB):
         (lambda c: Mine(c, K), "must be one of thali's own policies"),
     ],
 )
-def test_policies_that_cannot_be_served_are_refused(tmp_path, make, rule):
+def test_policies_that_cannot_be_served_are_rejected(tmp_path, make, rule):
     with pytest.raises((TypeError, ValueError), match=f"policy 'it' of Recommender {rule}"):
         Recommender({"it": make(films())}, f"sqlite:///{tmp_path / 'taste.db'}")
     assert not list(tmp_path.iterdir())
@@ -185,7 +185,7 @@ def test_policies_that_cannot_be_served_are_refused(tmp_path, make, rule):
 # Items
 
 
-def test_an_item_is_shown_and_gone_at_the_next_list_of_every_recommender_and_for_good(store_url):
+def test_item_changes_are_permanent_and_affect_the_next_list_of_every_recommender(store_url):
     with recommender(store_url) as rec, recommender(store_url) as other:
         for one in (rec, other):
             one.feedback(one.recommend("ana").id, [0])
@@ -204,7 +204,7 @@ def test_an_item_is_shown_and_gone_at_the_next_list_of_every_recommender_and_for
             with pytest.raises(Refused, match=r"candidates\[1\] must be an item in the catalog, got 'new'"):
                 one.recommend("ana", candidates=["film 1", "new"])
         rec.put_item("kept", {"drama": 1.0})
-        assert_same(learned(other, "ana"), before)  # nothing was learned anew
+        assert_same(learned(other, "ana"), before)  # statistics are unchanged
         expected = rec.recommend("ana").items
     with recommender(store_url) as rec:
         assert rec.recommend("ana").items == expected
@@ -212,7 +212,7 @@ def test_an_item_is_shown_and_gone_at_the_next_list_of_every_recommender_and_for
         assert {item.item: item.weights for item in rec.items().items}["film 3"] == {"crime": 0.25}
 
 
-def test_topics_without_names_can_be_given_weights(store_url):
+def test_topics_without_names_can_have_weights(store_url):
     with recommender(store_url, thali.Catalog(weights())) as rec:
         rec.put_item("new", {0: 1.0, 3: 0.5})
         assert names(rec.recommend("ana", candidates=["new", 0, 1, 2]))[0] == "new"
@@ -225,11 +225,11 @@ def test_topics_without_names_can_be_given_weights(store_url):
         assert rec.impression(shown.id).items == shown.items
 
 
-def test_another_catalog_takes_the_place_of_one_changed_by_hand_only_if_told_to(store_url):
+def test_another_catalog_replaces_one_with_changed_items_only_with_new_catalog(store_url):
     with recommender(store_url, films(20)) as rec:
         rec.feedback(rec.recommend("ana").id, [0])
         before = learned(rec, "ana")
-    with recommender(store_url, films(25)) as rec:  # nobody had changed it by hand
+    with recommender(store_url, films(25)) as rec:  # no items were changed
         assert rec.items().total == 25
         assert_same(learned(rec, "ana"), before)
         rec.put_item("new", {"drama": 1.0})
@@ -259,7 +259,7 @@ def test_lists_are_chosen_from_candidates_and_without_exclusions(rec):
 # The store
 
 
-def test_a_postgresql_that_stops_is_an_error_and_used_again_when_it_is_back(postgres):
+def test_a_stopped_postgresql_is_an_error_and_is_used_again_when_it_is_back(postgres):
     with recommender(postgres.fresh()) as rec:
         first, second = rec.recommend("ana"), rec.recommend("ana")
         rec.feedback(first.id, [0])
@@ -277,7 +277,7 @@ def test_a_postgresql_that_stops_is_an_error_and_used_again_when_it_is_back(post
         assert rec.user("ana").impressions == 2
 
 
-def test_a_sqlite_file_held_by_somebody_else_is_waited_for(tmp_path):
+def test_a_locked_sqlite_file_is_waited_for(tmp_path):
     path = tmp_path / "taste.db"
     with recommender(f"sqlite:///{path}") as rec:
         other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -292,21 +292,21 @@ def test_a_sqlite_file_held_by_somebody_else_is_waited_for(tmp_path):
         assert learned(rec, "ana")[0] == 1
 
 
-def test_a_store_that_became_one_of_another_catalog_is_not_used(store_url):
-    """As after a backup of another one was restored: for every call, not only for the first."""
+def test_a_store_that_was_replaced_by_one_of_another_catalog_is_not_used(store_url):
+    """This happens if the backup of another store is restored. Every call fails, not only the first."""
     with recommender(store_url) as rec:
         rec.recommend("ana")
-        beside = open_store(store_url)
-        with transaction(beside):
-            beside.set_meta("id", "another")
-            beside.add_catalog(2, "of other items")
-        beside.close()
+        other = open_store(store_url)
+        with transaction(other):
+            other.set_meta("id", "another")
+            other.add_catalog(2, "of other items")
+        other.close()
         for _ in range(3):
-            with pytest.raises(StoreError, match="replaced by those of another catalog"):
+            with pytest.raises(StoreError, match="replaced by data of another catalog"):
                 rec.recommend("ana")
 
 
-# What cannot be
+# Invalid requests
 
 HUGE, NAN = 10**400, math.nan
 ASKS = (
@@ -356,7 +356,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("field", HOSTILE)
-def test_what_cannot_be_is_refused_by_the_name_of_the_field_and_changes_nothing(rec, field):
+def test_an_invalid_field_is_named_and_nothing_changes(rec, field):
     rec.feedback(rec.recommend("ana").id, [1])
     rec.open = rec.recommend("ana").id
     kept = everything(rec.store)
@@ -371,7 +371,7 @@ def test_what_cannot_be_is_refused_by_the_name_of_the_field_and_changes_nothing(
     assert learned(rec, "ana")[0] == 2
 
 
-def test_one_that_cannot_be_takes_none_of_the_others_along(rec):
+def test_an_invalid_operation_does_not_affect_others_in_its_transaction(rec):
     ids = [id_bytes(rec.recommend("ana").id) for _ in range(2)]
     outcomes = rec.perform(
         [
@@ -393,7 +393,7 @@ def test_one_that_cannot_be_takes_none_of_the_others_along(rec):
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"keep": 0.0}, "keep of Recommender"),
         ({"keep": NAN}, "keep of Recommender"),
@@ -408,14 +408,14 @@ def test_one_that_cannot_be_takes_none_of_the_others_along(rec):
         ({"catalog": thali.Catalog(weights(2, 2), topics=[1, "1"])}, "topics of Recommender's catalog"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_before_a_store_is_made(tmp_path, settings, told):
+def test_invalid_settings_are_rejected_before_a_store_is_created(tmp_path, settings, message):
     catalog = settings.pop("catalog", films())
-    with pytest.raises((TypeError, ValueError), match=f"^{told} must"):
+    with pytest.raises((TypeError, ValueError), match=f"^{message} must"):
         Recommender(thali.CascadeLSB(catalog, K=1), f"sqlite:///{tmp_path / 'taste.db'}", **settings)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_process_with_the_old_catalog_serves_all_but_those_it_cannot_read(store_url):
+def test_a_process_with_the_old_catalog_serves_all_users_except_those_it_cannot_read(store_url):
     with recommender(store_url) as old:
         shown = old.recommend("bob")
         with recommender(store_url, films(topics=[*TOPICS, "opera"])) as new:

@@ -1,4 +1,4 @@
-"""Stores: what is written comes back as it was, from each kind of store in the same way."""
+"""Stores: each kind returns exactly what was written to it."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def store(store_url):
         yield store
 
 
-def test_tables_are_made_once_and_those_of_a_newer_thali_are_refused(store_url):
+def test_tables_are_created_once_and_those_of_a_newer_version_are_rejected(store_url):
     with opened(store_url) as store:
         with transaction(store):
             assert store.migrate() == VERSION
@@ -49,14 +49,14 @@ def test_tables_are_made_once_and_those_of_a_newer_thali_are_refused(store_url):
             store.migrate()
 
 
-def test_a_store_that_is_no_store_is_refused():
+def test_an_invalid_url_is_rejected():
     for url in ("taste.db", "sqlite://", "mysql://ana:secret@host/x", "postgresql://host:port:1/x?secret=%zz"):
         with pytest.raises(ValueError, match="store must be") as caught:
             open_store(url)
         assert "secret" not in str(caught.value)
 
 
-def test_what_is_set_up_comes_back(store):
+def test_what_was_set_up_can_be_read_back(store):
     with transaction(store):
         assert (store.meta("since"), store.heading(), store.topic_sets(), store.learners()) == (None, None, [], {})
         store.set_meta("since", "1")
@@ -81,7 +81,7 @@ def test_what_is_set_up_comes_back(store):
         assert store.changes(1, 0) == []
 
 
-def test_what_is_shown_and_learned_comes_back(store):
+def test_what_was_shown_and_learned_can_be_read_back(store):
     every = bytes(range(256))
     first = replace(shown("ana", 1000.0), items=["film", 7, "ä"], numbers=every, predicted=0.1 + 0.2)
     later = replace(shown("ana", 1001.0), numbers=b"", predicted=5e-324)
@@ -94,7 +94,7 @@ def test_what_is_shown_and_learned_comes_back(store):
         assert store.impressions([later.id, new_id(1.0), first.id]) == {first.id: first, later.id: later}
         assert store.impressions([]) == store.statistics([]) == store.lock_statistics([], BLANK) == {}
         store.write(Writes(answered={first.id: answer}), "w")
-        # A key of two names that is not there, though each name is.
+        # The second key does not exist, although each of its names occurs in another key.
         assert store.statistics([("ana", "l"), ("cleo", "k"), ("ana", "k")]) == {
             ("ana", "l"): kept,
             ("ana", "k"): BLANK,
@@ -139,7 +139,7 @@ def test_orders_and_pages(store):
         assert store.unanswered(without[1], ana[7].id, 2) == without[1:3]
 
 
-def test_its_size_is_that_on_disk(store):
+def test_size_is_the_size_on_disk(store):
     numbers = np.random.default_rng(0).bytes(10_000)
     with transaction(store):
         before = store.size()
@@ -154,7 +154,7 @@ def test_its_size_is_that_on_disk(store):
                 store.size()
 
 
-def test_hostile_names_are_only_names(store):
+def test_hostile_names_are_stored_as_text(store):
     keys = [(user, learner) for user in HOSTILE for learner in ("l", user)]
     lists = [replace(shown(name, learner=name), items=[name], answer=name) for name in HOSTILE]
     writes = Writes(lists, statistics={key: replace(BLANK, updates=n, sequence=1) for n, key in enumerate(keys)})
@@ -174,12 +174,12 @@ def test_hostile_names_are_only_names(store):
         assert store.learners() == {name: {name: name} for name in HOSTILE}
         for name in HOSTILE:
             assert [i.items for i in store.history(name, id_floor(2000.0), 9)] == [[name]]
-        # By code point, whatever the language of the database.
+        # Names are ordered by code point, whatever the language of the database.
         assert store.users("", 100) == sorted(HOSTILE)[1:]
         assert store.users("A", 2) == sorted(HOSTILE)[sorted(HOSTILE).index("A") + 1 :][:2]
 
 
-def test_forget_removes_all_of_one_user_and_nothing_of_others(store):
+def test_forget_removes_everything_about_one_user_and_nothing_about_others(store):
     with transaction(store):
         keys = [("ana", "l"), ("ana", "k"), ("bob", "l")]
         lists = [shown(user, learner=learner) for user, learner in keys]
@@ -187,8 +187,8 @@ def test_forget_removes_all_of_one_user_and_nothing_of_others(store):
             Writes(lists, statistics={key: replace(BLANK, updates=n, sequence=1) for n, key in enumerate(keys)}), "w"
         )
     with transaction(store):
-        gone, kept = store.forget("ana")
-        assert (gone, {learner: updates for learner, (updates, _) in kept.items()}) == (2, {"l": 0, "k": 1})
+        removed, learned = store.forget("ana")
+        assert (removed, {learner: updates for learner, (updates, _) in learned.items()}) == (2, {"l": 0, "k": 1})
         assert store.forget("ana") == (0, {})
     with transaction(store):
         assert store.statistics(keys) == {("bob", "l"): replace(BLANK, updates=2, sequence=1)}
@@ -231,20 +231,20 @@ def contents(store):
 
 
 @given(st.integers(1, 12).flatmap(lambda d: arrays(np.float64, (d + 1, d))))
-def test_statistics_come_back_to_the_last_bit(numbers):
+def test_packed_statistics_are_exact(numbers):
     B, M = numbers[0], np.tril(numbers[1:]) + np.tril(numbers[1:], -1).T
     packed = pack(M, B)
     assert len(packed) == 8 * statistics_size(B.size)
-    again_M, again_B = unpack(packed, B.size)
-    assert again_M.tobytes() == M.tobytes()
-    assert again_B.tobytes() == B.tobytes()
+    unpacked_M, unpacked_B = unpack(packed, B.size)
+    assert unpacked_M.tobytes() == M.tobytes()
+    assert unpacked_B.tobytes() == B.tobytes()
     numbers = statistics_size(B.size + 1)
     with pytest.raises(StoreError, match=f"must be {numbers} numbers for {B.size + 1} topics, got {len(packed) // 8}"):
         unpack(packed, B.size + 1)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=9), st.randoms(use_true_random=False))
-def test_a_list_as_shown_comes_back_to_the_last_bit(sizes, random):
+def test_packed_lists_are_exact(sizes, random):
     n, K = sum(sizes), len(sizes)
     values = np.array([random.gauss(0, 1) for _ in range(2 * K + n)])
     topics = np.array([random.randrange(2**16) for _ in range(n)], dtype=np.int64)
@@ -256,7 +256,7 @@ def test_a_list_as_shown_comes_back_to_the_last_bit(sizes, random):
 
 
 def test_a_commit_to_sqlite_waits_for_the_disk(tmp_path):
-    """A process that is killed does not show it, as the system still has what was written; a power cut would."""
+    """Killing the process would not reveal a missing flush, as the system still writes its data. A power cut would."""
     with opened(f"sqlite:///{tmp_path / 'taste.db'}") as store:
         assert store.execute("PRAGMA synchronous") == [(2,)]
         assert store.execute("PRAGMA journal_mode") == [("wal",)]

@@ -1,4 +1,4 @@
-"""A PostgreSQL that stops, is killed, is stuck or refuses: an error, never a hang, a leak or half of a transaction."""
+"""PostgreSQL stops, crashes, hangs or rejects: that is an error, never a hang, a leak or half of a transaction."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def updates(store, key=A):
         return found[key].updates if found else 0
 
 
-def test_a_server_that_stops_is_an_error_and_one_that_is_back_is_used_again(store, postgres):
+def test_a_stopped_server_is_an_error_and_is_used_again_when_it_is_back(store, postgres):
     for _ in range(8):  # so that statements are prepared
         learn(store, [A])
     try:
@@ -50,7 +50,7 @@ def test_a_server_that_stops_is_an_error_and_one_that_is_back_is_used_again(stor
     assert updates(store) == 10
 
 
-def test_a_crash_loses_what_was_not_committed_and_nothing_else(store, postgres):
+def test_a_crash_loses_only_what_was_not_committed(store, postgres):
     learn(store, [A])
     store.begin()
     store.lock_statistics([A, B], BLANK)
@@ -75,7 +75,7 @@ def test_a_connection_lost_between_transactions_is_not_noticed(store, postgres):
     assert updates(store) == 2
 
 
-def test_a_connection_lost_in_a_transaction_is_an_error_and_what_follows_is_not_done_alone(store, postgres):
+def test_after_a_connection_is_lost_in_a_transaction_no_statement_runs_outside_one(store, postgres):
     store.begin()
     store.set_meta("a", "1")
     end_connections(postgres)
@@ -93,7 +93,7 @@ def end_connections(postgres):
         assert connection.execute(ended).fetchall() == [(True,)]
 
 
-def test_a_server_that_is_stuck_is_an_error(store, monkeypatch):
+def test_a_server_that_hangs_is_an_error(store, monkeypatch):
     monkeypatch.setattr(postgres_store, "RESPONSE_S", 0.5)
     for job in (lambda: store.set_meta("a", "1"), lambda: store.write(Writes([shown("ana")]), ""), store.commit):
         store.begin()
@@ -110,7 +110,7 @@ def test_a_server_that_is_stuck_is_an_error(store, monkeypatch):
     assert updates(store) == 1
 
 
-def test_a_deadlock_is_an_error_of_one_and_the_other_goes_on(store):
+def test_in_a_deadlock_one_transaction_fails_and_the_other_continues(store):
     with closing(store.new_connection()) as other:
         store.begin()
         other.begin()
@@ -122,24 +122,24 @@ def test_a_deadlock_is_an_error_of_one_and_the_other_goes_on(store):
             assert len(failed) == 1
             with pytest.raises(StoreError, match="deadlock detected$"):
                 next(done for s, done in doing if s is failed[0]).result()
-            (went_on,) = {store, other} - set(failed)
-            went_on.commit()
+            (survivor,) = {store, other} - set(failed)
+            survivor.commit()
         learn(failed[0], [A, B])
         assert updates(store, A) == updates(store, B) == 1
 
 
-def test_committed_is_durable_whatever_the_server_is_told(postgres):
+def test_commits_are_durable_whatever_the_settings_of_the_server(postgres):
     with closing(open_store(f"{postgres.fresh()}?options=-csynchronous_commit%3Doff")) as store:
         for write in (True, False):
             with transaction(store, write=write):
                 assert store.execute("SHOW synchronous_commit") == [("on",)]
                 assert store.execute("SHOW lock_timeout") == [("5s",)]
                 assert store.execute("SHOW statement_timeout") == [("10s",)]
-        with pytest.raises(StoreError, match="no transaction"):  # there, the server's own settings would count
+        with pytest.raises(StoreError, match="no transaction"):  # the server's own settings would apply there
             store.execute("SELECT 1")
 
 
-def test_a_store_lives_in_the_schema_that_the_url_says(postgres):
+def test_a_store_uses_the_schema_in_its_url(postgres):
     url = postgres.fresh()
     with psycopg.connect(url) as connection:
         connection.execute("CREATE SCHEMA mine")
@@ -148,7 +148,7 @@ def test_a_store_lives_in_the_schema_that_the_url_says(postgres):
         assert (updates(mine), updates(public)) == (1, 0)
 
 
-def test_a_password_is_not_told(postgres):
+def test_a_password_is_never_shown(postgres):
     _, _, rest = postgres.url.partition("@")
     for url in (f"postgresql://eve:s3cret@{rest}x", f"postgres://eve@{rest}x?password=s3cret&sslpassword=s3cret"):
         store = open_store(url)
@@ -161,7 +161,7 @@ def test_a_password_is_not_told(postgres):
 
 
 def test_names_are_ordered_by_code_point(store):
-    """In every column that is a key or gives an order: a database of another language must not decide it."""
+    """In every column that is a key or used for ordering, whatever the language of the database."""
     with transaction(store, write=False):
         columns = store.execute(
             "SELECT table_name, column_name FROM information_schema.columns "

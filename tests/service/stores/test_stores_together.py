@@ -1,4 +1,4 @@
-"""Stores used by several at once: they wait for each other, and nothing that was learned is lost."""
+"""Several connections use a store at once. They wait for each other, and nothing that was learned is lost."""
 
 import random
 import time
@@ -32,7 +32,7 @@ def others(store):
 
 
 def waits(job, until):
-    """What a job returns that must wait, and goes on after until() only."""
+    """Return the result of a job, which must wait until until() is called."""
     with ThreadPoolExecutor(1) as pool:
         doing = pool.submit(job)
         time.sleep(WAIT_S)
@@ -43,25 +43,25 @@ def waits(job, until):
         return doing.result(10)
 
 
-def held_by(store, key):
+def lock(store, key):
     with transaction(store):
         return store.lock_statistics([key], BLANK)[key]
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_who_holds_keeps_others_waiting_who_then_see_what_was_learned(store, others, known):
+def test_others_wait_for_a_lock_and_then_see_what_was_learned(store, others, known):
     if known:
         learn(store, [A])
     store.begin()
     kept = store.lock_statistics([A], BLANK)[A]
     store.write(Writes(statistics={A: replace(kept, updates=kept.updates + 1)}), "w")
-    assert waits(lambda: held_by(others[0], A), store.commit).updates == 1 + known
+    assert waits(lambda: lock(others[0], A), store.commit).updates == 1 + known
 
 
-def test_who_holds_in_vain_leaves_nothing(store, others):
+def test_a_lock_that_is_rolled_back_leaves_nothing(store, others):
     store.begin()
     store.lock_statistics([A], BLANK)
-    assert waits(lambda: held_by(others[0], A), store.rollback) == BLANK
+    assert waits(lambda: lock(others[0], A), store.rollback) == BLANK
 
 
 def test_an_impression_is_answered_once(store, others):
@@ -79,15 +79,15 @@ def test_an_impression_is_answered_once(store, others):
     assert waits(look, store.commit) == answer
 
 
-def test_who_learns_waits_for_who_forgets(store, others):
+def test_learning_waits_for_forgetting(store, others):
     learn(store, [A, B])
     store.begin()
     assert store.forget("ana") == (0, {"l": (1, 1)})
-    assert waits(lambda: held_by(others[0], A), store.commit) == BLANK
-    assert held_by(store, B).updates == 1
+    assert waits(lambda: lock(others[0], A), store.commit) == BLANK
+    assert lock(store, B).updates == 1
 
 
-def test_who_forgets_waits_for_who_learns_and_leaves_nothing_of_it(store, others):
+def test_forgetting_waits_for_learning_and_removes_what_was_learned(store, others):
     learn(store, [A])
     store.begin()
     store.lock_statistics([A], BLANK)
@@ -151,7 +151,7 @@ def test_changes_are_numbered_once_and_seen_in_their_order(store, others):
         assert len(store.changes(1, 0)) == store.change_count(1) == 3 * rounds
 
 
-def test_who_reads_sees_one_moment(store, others):
+def test_a_read_only_transaction_sees_a_snapshot(store, others):
     learn(store, [A])
     with transaction(others[0], write=False):
         assert others[0].statistics([A])[A].updates == 1
@@ -162,8 +162,8 @@ def test_who_reads_sees_one_moment(store, others):
         assert others[0].users("", 9) == ["ana", "bob"]
 
 
-def test_several_set_up_a_store_at_once_and_one_does(store_url):
-    open_store(store_url).close()  # a file that is there
+def test_if_several_processes_set_up_a_store_only_one_does(store_url):
+    open_store(store_url).close()  # so that the file exists
 
     def set_up():
         with closing(open_store(store_url)) as store, transaction(store):
@@ -172,7 +172,7 @@ def test_several_set_up_a_store_at_once_and_one_does(store_url):
     assert sorted(all_at_once([set_up] * 4)) == [0, VERSION, VERSION, VERSION]
 
 
-def test_generation_tells_of_others(store, others):
+def test_generation_changes_when_others_write(store, others):
     before = store.generation()
     assert (before is None) is store.shared
     if not store.shared:

@@ -1,4 +1,4 @@
-"""The page of a service with keys, in a real browser: what is opened by which, and where a key is kept."""
+"""The page of a service with keys, in a real browser: which key opens which view, and where a key is stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def give(page, key):
 
 
 def kept(page):
-    """Where the key could lie: the session's store, the lasting one, and the page with its address."""
+    """Return where the key could be: the session storage, the local storage, and the page with its address."""
     return page.evaluate(
         """() => {
             const properties = [...document.querySelectorAll("*")].map((one) => one.value ?? "").join(" ");
@@ -41,11 +41,11 @@ def kept(page):
     )
 
 
-def test_without_a_key_there_is_a_form_and_nothing_else(browser, locked):
-    asked = []
+def test_without_a_key_the_page_shows_only_a_form(browser, locked):
+    paths = []
     with visit(browser, f"{locked.url}/#operate") as page:
         expect(page.get_by_label("Key")).to_be_visible()
-        page.on("request", lambda request: asked.append(request.url.removeprefix(locked.url)))
+        page.on("request", lambda request: paths.append(request.url.removeprefix(locked.url)))
         page.reload()
         expect(page.get_by_text("This view needs a key with the role admin.")).to_be_visible()
         expect(page.get_by_label("Key")).to_have_attribute("type", "password")
@@ -55,7 +55,7 @@ def test_without_a_key_there_is_a_form_and_nothing_else(browser, locked):
         assert page.locator("main table, main svg, main dl, main [data-figure], main ol").count() == 0
         expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
         frames(page, 30)
-        assert [path for path in asked if path != "/" and not path.startswith("/page/")] == ["/v1/about"]
+        assert [path for path in paths if path != "/" and not path.startswith("/page/")] == ["/v1/about"]
         assert_accessible(page)
         for wrong in ("not-a-key-of-this-service", "ключ-которого-нет-у-службы", "with–a–dash-of-typography"):
             give(page, wrong)
@@ -65,10 +65,10 @@ def test_without_a_key_there_is_a_form_and_nothing_else(browser, locked):
             page.reload()
             expect(page.get_by_text("This view needs a key with the role admin.")).to_be_visible()
             expect(page.get_by_role("alert")).to_have_count(0)
-        assert {path for path in asked if path != "/" and not path.startswith("/page/")} == {"/v1/about"}
+        assert {path for path in paths if path != "/" and not path.startswith("/page/")} == {"/v1/about"}
 
 
-def test_a_key_opens_what_it_may_and_stays_in_its_tab(browser, locked):
+def test_a_key_opens_the_views_of_its_role_and_stays_in_its_tab(browser, locked):
     with visit(browser, f"{locked.url}/#play") as page:
         give(page, KEYS["read"])
         role = "This view needs a key with the role write or admin. Your key has the role read."
@@ -81,7 +81,7 @@ def test_a_key_opens_what_it_may_and_stays_in_its_tab(browser, locked):
         role = "This view needs a key with the role admin. Your key has the role write."
         expect(page.get_by_text(role)).to_be_visible()
         assert page.locator("[data-figure]").count() == 0
-        give(page, "not-a-key-of-this-service")  # does not take the one away that is good for something
+        give(page, "not-a-key-of-this-service")  # does not replace the valid key
         expect(page.get_by_role("alert")).to_have_text("This key is not valid for this service.")
         page.get_by_role("link", name="Play", exact=True).click()
         page.locator(".plate[data-impression]").wait_for()
@@ -96,7 +96,7 @@ def test_a_key_opens_what_it_may_and_stays_in_its_tab(browser, locked):
         page.reload()
         expect(page.locator("dd[data-figure='Lists shown']")).to_have_text("1")
 
-        other = page.context.new_page()  # a tab of the same person
+        other = page.context.new_page()  # another tab of the same browser
         other.goto(f"{locked.url}/#operate")
         expect(other.get_by_text("This view needs a key with the role admin.")).to_be_visible()
         other.close()
@@ -108,15 +108,15 @@ def test_a_key_opens_what_it_may_and_stays_in_its_tab(browser, locked):
         expect(page.get_by_text("This view needs a key with the role admin.")).to_be_visible()
 
 
-def test_an_address_that_is_no_view_opens_the_first(browser, tmp_path):
+def test_an_unknown_address_opens_the_first_view(browser, tmp_path):
     with serving(tmp_path) as service:
         for name in ("main", "nothing", "constructor"):
             with visit(browser, f"{service.url}/#{name}") as page:
                 page.locator(".plate[data-impression]").wait_for()
 
 
-def test_a_key_that_is_taken_away_is_asked_for_again(browser, tmp_path):
-    """In whichever view: no more is shown than to somebody who comes without a key."""
+def test_the_page_asks_for_another_key_if_the_key_is_no_longer_valid(browser, tmp_path):
+    """This holds in every view. The page shows no more than to a visitor without a key."""
     port = free_port()
     keys = [check_keys([("admin", f"{name}-0123456789abcdef")], "") for name in ("first", "second")]
     with ExitStack() as visits:

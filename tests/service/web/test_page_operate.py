@@ -1,4 +1,4 @@
-"""Operate, in a real browser: its figures are the API's, and people are shown and forgotten."""
+"""The view Operate in a real browser. Its figures are compared with the API, and users are looked up and forgotten."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from thali.service.http.settings import LearnerSetting
 
 pytestmark = pytest.mark.slow
 LEARNERS = (LearnerSetting("lsb", K=4), LearnerSetting("plain", "CascadeLinUCB", K=3, alpha=2.0))
-#: No user may be called by the second half: no slashes, nothing that is not one line.
+#: Names that are valid for users, which must not contain slashes.
 NAMES = ("a b  c", "100%", "who?", "#1", "a&b=c", "%2F", "+", *(name for name in HOSTILE if "/" not in name))
 NOT_KNOWN = "User 'nobody' is not known."
 
@@ -33,7 +33,7 @@ def service(tmp_path):
 
 
 def traffic(service, users=("ana", "ben", "cem"), lists=3, learner=None):
-    """Some of them click on the second, some on nothing, and the last list of each has no answer."""
+    """Some users click on the second item, some on nothing, and the last list of each is not answered."""
     with service.client() as client:
         for at, user in enumerate(users):
             for turn in range(lists):
@@ -43,14 +43,14 @@ def traffic(service, users=("ana", "ben", "cem"), lists=3, learner=None):
 
 
 def tiles(page):
-    told = page.locator("dd[data-figure]").evaluate_all(
+    figures = page.locator("dd[data-figure]").evaluate_all(
         "(all) => all.map((one) => [one.dataset.figure, one.innerText])"
     )
-    return dict(told)
+    return dict(figures)
 
 
 def expected_tiles(figures):
-    """From /v1/stats, over all learners."""
+    """Compute the tiles from /v1/stats, over all learners."""
     all_of = list(figures["learners"].values())
 
     def total(what):
@@ -79,7 +79,7 @@ def look_up(page, name):
     page.get_by_role("button", name="Look up").click()
 
 
-def test_figures_are_those_of_the_service_and_follow_it(browser, service):
+def test_figures_are_the_same_as_the_services_and_are_updated(browser, service):
     traffic(service)
     traffic(service, ("dee",), learner="plain")
     with visit(browser, f"{service.url}/#play") as page:
@@ -102,11 +102,11 @@ def test_figures_are_those_of_the_service_and_follow_it(browser, service):
             ]  # fmt: skip
         store = page.get_by_role("region", name="Store")
         expect(store.get_by_text("The store can be used.")).to_be_visible()
-        told = dict(zip(store.locator("dt").all_inner_texts(), store.locator("dd").all_inner_texts(), strict=True))
-        started = datetime.strptime(told.pop("Running since"), "%d/%m/%Y, %H:%M:%S").timestamp()
+        pairs = dict(zip(store.locator("dt").all_inner_texts(), store.locator("dd").all_inner_texts(), strict=True))
+        started = datetime.strptime(pairs.pop("Running since"), "%d/%m/%Y, %H:%M:%S").timestamp()
         assert started == pytest.approx(health["started_at"], abs=1.0)
         size = health["store"]["bytes"]
-        assert told == {
+        assert pairs == {
             "URL": service.settings.store,
             "Size": f"{float(f'{size / 1000:.3g}'):g} kB",
             "Test transaction": f"{number(1000 * health['store']['seconds'])} ms",
@@ -129,23 +129,23 @@ def test_figures_are_those_of_the_service_and_follow_it(browser, service):
         for hours in (168, 720, 24):
             with page.expect_request(f"**/v1/stats?hours={hours}"):
                 page.get_by_label("Period").select_option(str(hours))
-        # Whoever has left asks for nothing more.
+        # After leaving the view, the page sends no more requests for it.
         page.get_by_role("link", name="Play").click()
         page.locator(".plate[data-impression]").wait_for()
-        asked = []
-        page.on("request", lambda request: asked.append(request.url))
-        page.clock.run_for(20_000)  # longer than it waits between two looks
+        urls = []
+        page.on("request", lambda request: urls.append(request.url))
+        page.clock.run_for(20_000)  # longer than the interval between two updates
         frames(page, 5)
-        assert [url for url in asked if "stats" in url or "health" in url] == []
+        assert [url for url in urls if "stats" in url or "health" in url] == []
 
 
-def test_of_two_periods_asked_for_the_last_is_shown(browser, tmp_path):
-    """Though the answer for the first comes later."""
+def test_if_two_periods_are_requested_the_last_is_shown(browser, tmp_path):
+    """This holds even if the response for the first arrives later."""
     clock = Clock()
     clock.now = time.time() - 10 * 24 * 3600
     policies = {"default": thali.CascadeLSB(small_catalog(), K=4)}
-    with thali.Recommender(policies, store=f"sqlite:///{tmp_path / 'thali.db'}", clock=clock) as home:
-        home.recommend("somebody")
+    with thali.Recommender(policies, store=f"sqlite:///{tmp_path / 'thali.db'}", clock=clock) as rec:
+        rec.recommend("somebody")
     held = []
     with serving(tmp_path) as service, visit(browser, f"{service.url}/#operate") as page:
         traffic(service)
@@ -162,7 +162,7 @@ def test_of_two_periods_asked_for_the_last_is_shown(browser, tmp_path):
         assert shown.inner_text() == "10"
 
 
-def test_a_store_that_fails_is_shown_and_so_is_that_it_is_well_again(browser, postgres, tmp_path):
+def test_the_page_shows_that_the_store_fails_and_that_it_works_again(browser, postgres, tmp_path):
     url = postgres.fresh()
     with serving(tmp_path, store=url) as service, visit(browser, f"{service.url}/#operate", complaints=False) as page:
         traffic(service)
@@ -176,7 +176,7 @@ def test_a_store_that_fails_is_shown_and_so_is_that_it_is_well_again(browser, po
             expect(page.get_by_role("alert")).to_contain_text("cannot be used")
             look_up(page, "ana")
             expect(page.locator(".found").get_by_role("alert")).to_contain_text("cannot be used")
-            assert tiles(page)["Lists shown"] == "9"  # as it was
+            assert tiles(page)["Lists shown"] == "9"  # unchanged
         finally:
             postgres.start()
         traffic(service, ("dee",))
@@ -185,7 +185,7 @@ def test_a_store_that_fails_is_shown_and_so_is_that_it_is_well_again(browser, po
         expect(page.locator("dd[data-figure='Lists shown']")).to_have_text("12")
 
 
-def test_a_store_whose_file_is_gone_and_a_service_that_is_gone(browser, tmp_path):
+def test_the_page_shows_that_the_file_of_the_store_or_the_service_is_missing(browser, tmp_path):
     with visit(browser, "about:blank", complaints=False) as page:
         with serving(tmp_path, learners=LEARNERS) as service:
             page.goto(f"{service.url}/#operate")
@@ -237,10 +237,12 @@ def test_a_user_is_shown_as_the_service_knows_them(browser, service):
         lists = page.locator(".past").all()
         for place, one in zip(lists, past, strict=True):
             clicked = one["clicked"]
-            said = "no answer yet" if clicked is None else f"clicked item {clicked[0] + 1}" if clicked else "no click"
-            plus = "" if one["learner"] == "plain" else "+"  # that looks at items alone: nothing is added to anything
+            answer = "no answer yet" if clicked is None else f"clicked item {clicked[0] + 1}" if clicked else "no click"
+            plus = (
+                "" if one["learner"] == "plain" else "+"
+            )  # this learner looks at each item alone, so items add nothing
             shown_at = datetime.fromtimestamp(one["shown_at"]).strftime("%d/%m/%Y, %H:%M:%S")
-            expect(place.locator("summary")).to_have_text(f"{shown_at}, {one['learner']}: {said}")
+            expect(place.locator("summary")).to_have_text(f"{shown_at}, {one['learner']}: {answer}")
             cards = place.locator("li").evaluate_all(
                 """(all) => all.map((li) => [li.querySelector(".name").textContent, li.classList.contains("chosen"),
                     [...li.querySelectorAll(".chip")].map((chip) => chip.textContent).sort(),
@@ -266,7 +268,7 @@ def test_a_user_who_is_not_known(browser, service):
         traffic(service)
         look_up(page, "ana")
         expect(page.get_by_role("heading", level=3, name="ana")).to_be_visible()
-        look_up(page, "nobody")  # nothing of ana stays
+        look_up(page, "nobody")  # ana is no longer shown
         expect(page.locator(".found")).to_have_text(NOT_KNOWN)
 
 
@@ -328,9 +330,9 @@ def test_forgetting_asks_first(browser, service):
         expect(page.locator("dd[data-figure='Users with a learned taste (all time)']")).to_have_text("3")
         page.get_by_role("button", name="Forget this user").click()
         dialog.get_by_role("button", name="Forget").click()
-        told = "Forgot ana. Removed 3 lists, and what was learned from 2 lists."
-        expect(page.locator(".found")).to_have_text(told)
-        expect(page.locator("#said")).to_have_text(told)
+        message = "Forgot ana. Removed 3 lists, and what was learned from 2 lists."
+        expect(page.locator(".found")).to_have_text(message)
+        expect(page.locator("#said")).to_have_text(message)
         assert len(deleted) == 1
         assert service.ask("GET", "/v1/users/ana").status == 404
         assert service.ask("GET", "/v1/users/ben").json["impressions"] == 3
@@ -338,7 +340,7 @@ def test_forgetting_asks_first(browser, service):
 
 
 def grouped(hours, learner, size, now):
-    """A learner's figures by groups of hours, as (hour, value) of each chart; where no list was shown, only 0 lists."""
+    """Return the points (hour, value) of a learner in each chart. Without lists, there is only the point "0 lists"."""
     groups = {}
     for one in hours:
         if one["learner"] == learner:
@@ -349,31 +351,31 @@ def grouped(hours, learner, size, now):
         return sum(one[what] * (one[by] if what != "clicked" else 1) for one in many) / total if total else None
 
     every = range(min(groups), int(now // 3600 // size * size) + 1, size)
-    told = {"Lists shown": [(hour, sum(one["impressions"] for one in groups.get(hour, []))) for hour in every]}
+    charts = {"Lists shown": [(hour, sum(one["impressions"] for one in groups.get(hour, []))) for hour in every]}
     for title, what, by in (
         ("Click rate", "clicked", "answered"),
         ("Exploration share", "exploration_share", "impressions"),
         ("Diversity of lists", "diversity", "impressions"),
     ):
         points = [(hour, over(many, what, by)) for hour, many in sorted(groups.items())]
-        told[title] = [(hour, value) for hour, value in points if value is not None]
-    return told
+        charts[title] = [(hour, value) for hour, value in points if value is not None]
+    return charts
 
 
-def test_charts_have_a_point_for_each_hour_or_so(browser, tmp_path):
-    """Of two days, in the last of which fewer people came, and none for some hours."""
+def test_charts_have_a_point_for_each_group_of_hours(browser, tmp_path):
+    """There are two days of data. On the second one there are fewer users, and none for some hours."""
     catalog, clock = small_catalog(), Clock()
     policies = {"lsb": thali.CascadeLSB(catalog, K=4), "plain": thali.CascadeLinUCB(catalog, K=3, alpha=2.0)}
     now = time.time()
-    with thali.Recommender(policies, store=f"sqlite:///{tmp_path / 'thali.db'}", clock=clock) as home:
-        # Up to now, so that the last six hours on the chart have lists even if they have only just begun.
+    with thali.Recommender(policies, store=f"sqlite:///{tmp_path / 'thali.db'}", clock=clock) as rec:
+        # Continue up to now, so that the last group of six hours has lists even if it has only just begun.
         for hours in [*range(48, 13, -1), *range(8, -1, -1)]:
             clock.now = now - 3600 * hours
             for learner in ("lsb", "plain") if hours % 2 else ("lsb",):
                 for turn in range(1 + (hours > 24) * 2):
-                    shown = home.recommend(f"u{hours % 5}", learner=learner)
+                    shown = rec.recommend(f"u{hours % 5}", learner=learner)
                     if turn != 1:
-                        home.feedback(shown.id, [0] if hours % 3 else [])
+                        rec.feedback(shown.id, [0] if hours % 3 else [])
     with serving(tmp_path, learners=LEARNERS) as service, visit(browser, f"{service.url}/#operate") as page:
 
         def drawn(title):
@@ -382,7 +384,7 @@ def test_charts_have_a_point_for_each_hour_or_so(browser, tmp_path):
             top = float(chart.locator("text").nth(len(lines) - 1).text_content().replace("100%", "1"))
             curves = chart.locator(".curve").evaluate_all("(all) => all.map((one) => one.getAttribute('points'))")
             points = [np.array([pair.split(",") for pair in curve.split()], float) for curve in curves]
-            # Heights by the lines of the grid, of which the first is 0.
+            # Compute values from the lines of the grid, of which the first is 0.
             return [np.stack([p[:, 0], top * (p[:, 1] - lines[0]) / (lines[-1] - lines[0])], axis=1) for p in points]
 
         for hours, size in ((24, 1), (168, 6), (720, 24)):

@@ -1,4 +1,4 @@
-"""Play, as a person does, in a real browser; what the page says is held against the service and the catalog."""
+"""The view Play in a real browser. What the page shows is compared with the service and the catalog."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def service(tmp_path_factory):
 
 def test_ten_rounds_move_the_taste_towards_the_topics_clicked(browser, service):
     with playing(browser, service) as player:
-        before, told, examined = player.taste(), [], set()
+        before, answers, examined = player.taste(), [], set()
         assert before == unknown(service)
         assert {row["right"] - row["left"] for row in player.rows().values()} == {0.0}
         for played in range(10):
@@ -35,23 +35,23 @@ def test_ten_rounds_move_the_taste_towards_the_topics_clicked(browser, service):
             assert player.names == [one.item for one in truth.items]
             assert (len(truth.items), truth.user, truth.learner) == (K, player.user, POLICIES[0])
             player.answer(chosen)
-            told.append(() if chosen is None else (chosen,))
+            answers.append(() if chosen is None else (chosen,))
             examined.update(*(one.topics for one in truth.items[: K if chosen is None else chosen + 1]))
             now = player.taste()
             assert now == player.learned()
             assert all(now[topic].width <= before[topic].width + 1e-12 for topic in now)
             lit = {topic for topic, row in player.rows().items() if row["lit"]}
             assert lit == (set() if chosen is None else set(truth.items[chosen].topics))
-            liked_so_far = f"you liked something in {sum(map(bool, told))} of {played + 1} lists so far"
+            liked_so_far = f"you liked something in {sum(map(bool, answers))} of {played + 1} lists so far"
             assert player.score.startswith(f"Round {played + 2}: {liked_so_far}")
             before = now
-        assert player.answers() == told
+        assert player.answers() == answers
         assert all(before[topic].width < 2 * NOTHING_KNOWN / 3 for topic in examined)
         assert len(examined) > 10
         others = max(taste.estimate for topic, taste in before.items() if topic not in LIKED)
         assert min(before[topic].estimate for topic in LIKED) > max(0.5, others)
         rows = player.rows()
-        # Numbers and bars are the estimates: from zero to the side of their sign, all on one scale.
+        # Numbers and bars show the estimates. Bars start at zero and have a common scale.
         scale = (rows["noodles"]["right"] - rows["noodles"]["zero"]) / before["noodles"].estimate
         assert scale > 40
         for topic, row in rows.items():
@@ -61,13 +61,13 @@ def test_ten_rounds_move_the_taste_towards_the_topics_clicked(browser, service):
             assert says(width, before[topic].width)
             ends = sorted((row["zero"], row["zero"] + scale * before[topic].estimate))
             assert [row["left"], row["right"]] == pytest.approx(ends, abs=1.5)
-        clicked = ", ".join(str(one[0] + 1) if one else "none" for one in told)
+        clicked = ", ".join(str(one[0] + 1) if one else "none" for one in answers)
         expect(player.page.get_by_role("img", name="Clicked positions")).to_have_accessible_name(
             f"Clicked positions, round by round: {clicked}"
         )
 
 
-def test_none_of_these_is_told_and_every_position_learned_from(browser, service):
+def test_none_of_these_is_sent_and_every_position_is_learned(browser, service):
     with playing(browser, service) as player:
         shown = player.truth.items
         player.answer(None)
@@ -81,7 +81,7 @@ def test_none_of_these_is_told_and_every_position_learned_from(browser, service)
         assert player.taste() == player.learned()
 
 
-def test_undo_brings_back_list_and_taste_down_to_the_first(browser, service):
+def test_undo_restores_lists_and_tastes_back_to_the_first(browser, service):
     with playing(browser, service) as player:
         past = []
         expect(player.button("Undo")).to_be_disabled()
@@ -93,7 +93,7 @@ def test_undo_brings_back_list_and_taste_down_to_the_first(browser, service):
         assert (player.impression, player.names, player.taste(), player.score) == past.pop()
         assert player.answers() == [(2,), (), (0,)]
         assert player.taste() == player.learned()
-        player.answer(1)  # otherwise than before
+        player.answer(1)  # not the same answer as before
         assert player.answers() == [(2,), (), (0,), (1,)]
         player.press("u")
         while past:
@@ -110,7 +110,7 @@ def test_undo_brings_back_list_and_taste_down_to_the_first(browser, service):
         assert player.answers() == [(2,)]
 
 
-def test_undo_by_keyboard_leaves_the_focus_somewhere(browser, service):
+def test_undo_by_keyboard_keeps_the_focus_in_the_list(browser, service):
     with playing(browser, service) as player:
         player.answer(0)
         with player.another():
@@ -134,13 +134,13 @@ def test_why_an_item_is_in_the_list(browser, service):
         for position in (2, None):
             player.answer(position)
             flat += check_reasons(service.catalog, player, diverse=False)
-        assert "covered" in flat  # what such a learner does not see: its lists repeat themselves
+        assert "covered" in flat  # such a learner does not notice that its lists repeat topics
 
 
-# Who plays, and with what
+# Users and settings
 
 
-def test_start_again_is_someone_new_and_the_old_one_is_forgotten(browser, service):
+def test_start_again_creates_a_new_user_and_forgets_the_old_one(browser, service):
     with playing(browser, service) as player:
         player.answer(1)
         player.answer(2)
@@ -160,7 +160,7 @@ def test_start_again_is_someone_new_and_the_old_one_is_forgotten(browser, servic
         assert player.user == player.truth.user != before
 
 
-def test_length_exploration_and_policy_are_those_chosen(browser, service):
+def test_list_length_exploration_and_policy_can_be_chosen(browser, service):
     with playing(browser, service) as player:
         player.choose("Items per list, K", "3")
         assert len(player.names) == len(player.truth.items) == 3
@@ -192,11 +192,11 @@ def test_length_exploration_and_policy_are_those_chosen(browser, service):
         player.choose("Policy", "CascadeLSB")
         assert (player.truth.learner, player.taste()) == ("CascadeLSB", own)
         assert player.score.startswith("Round 2: you liked something in 1 of 1 ")
-        player.undo()  # of this policy's, not the one answered last
+        player.undo()  # of this policy's last answer, not of the very last one
         assert player.answers() == [(0,), ()]
 
 
-def test_a_choice_made_while_a_list_is_on_its_way_is_not_lost(browser, service):
+def test_a_setting_that_changes_while_a_list_is_loading_is_used(browser, service):
     with playing(browser, service) as player:
         before = player.impression
         with player.held("/v1/recommend"):
@@ -210,7 +210,7 @@ def test_a_choice_made_while_a_list_is_on_its_way_is_not_lost(browser, service):
         assert (player.truth.learner, len(player.truth.items)) == ("CombLinUCB", 2)
 
 
-def test_after_a_reload_all_is_as_it_was(browser, service):
+def test_a_reload_changes_nothing(browser, service):
     with playing(browser, service) as player:
         player.choose("Policy", "LSBGreedy")
         player.choose("Items per list, K", "4")
@@ -237,7 +237,7 @@ def test_after_a_reload_all_is_as_it_was(browser, service):
 
 
 @pytest.mark.parametrize("act", ["reload", "answer", "undo", "Start again"])
-def test_whoever_was_forgotten_meanwhile_goes_on(browser, service, act):
+def test_a_user_who_was_forgotten_in_the_meantime_can_continue(browser, service, act):
     with playing(browser, service, complaints=False) as player:
         player.answer(3)
         before, who = player.impression, player.user
@@ -253,7 +253,7 @@ def test_whoever_was_forgotten_meanwhile_goes_on(browser, service, act):
         assert (player.user == who) == (act != "Start again")
         assert (player.score, player.taste()) == ("Round 1.", unknown(service))
         expect(player.button("Undo")).to_be_disabled()
-        if act in ("answer", "undo"):  # it was not taken, and why
+        if act in ("answer", "undo"):  # the page says why the answer was not accepted
             expect(player.alert).to_have_text("The service no longer has this list. Here is a new one.")
         player.answer(0)
         assert player.answers() == [(0,)]
@@ -262,34 +262,34 @@ def test_whoever_was_forgotten_meanwhile_goes_on(browser, service, act):
 # By keyboard
 
 
-def test_the_keyboard_is_enough(browser, service):
+def test_play_works_with_the_keyboard_alone(browser, service):
     with playing(browser, service) as player:
         keyboard = player.page.keyboard
-        for _ in range(20):  # past the header
+        for _ in range(20):  # skip the header
             keyboard.press("Tab")
             if player.page.evaluate(WITHIN):
                 break
         else:
             pytest.fail("Tab does not come to the list")
-        told = []
+        answers = []
         for key, clicked in (
             ("Enter", (0,)), ("n", ()), ("3", (2,)), (" ", (0,)), ("6", (5,)),
             ("N", ()), ("Tab", (1,)), ("1", (0,)), ("Enter", (0,)), ("2", (1,)),
         ):  # fmt: skip
-            if key == "Tab":  # to the second
+            if key == "Tab":  # move to the second item
                 keyboard.press(key)
             player.press("Enter" if key == "Tab" else key)
-            told.append(clicked)
+            answers.append(clicked)
             assert player.page.evaluate(WITHIN), f"the focus is lost after {key}"
-        assert player.answers() == told
+        assert player.answers() == answers
         player.press("u")
         assert player.page.evaluate(WITHIN)
-        assert player.answers() == told[:-1]
+        assert player.answers() == answers[:-1]
         expect(player.items.first).to_be_focused()
         expect(player.items.first).to_have_accessible_name(f"1 {player.names[0]}")
 
 
-def test_keys_mean_nothing_where_they_mean_something_else(browser, service):
+def test_shortcuts_are_ignored_where_keys_have_another_meaning(browser, service):
     with playing(browser, service) as player:
         keyboard, first = player.page.keyboard, player.impression
         player.control("Policy").focus()
@@ -317,10 +317,10 @@ def test_keys_mean_nothing_where_they_mean_something_else(browser, service):
         assert player.writes == ["POST /v1/feedback", "POST /v1/recommend"]
 
 
-def test_zero_is_the_tenth(browser, service):
+def test_key_0_selects_the_tenth_item(browser, service):
     with playing(browser, service) as player:
         player.control("Items per list, K").focus()
-        for _ in range(4):  # from 6, not waiting for the lists between
+        for _ in range(4):  # from 6 to 10, without waiting for the lists in between
             player.page.keyboard.press("ArrowDown")
         expect(player.items).to_have_count(10)
         player.wait()

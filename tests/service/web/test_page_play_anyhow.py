@@ -1,4 +1,4 @@
-"""Play in bad times, with bad names, on a phone, by whoever: once is once, text is text, and it is small and quick."""
+"""The view Play under bad conditions: errors, hostile names, phones, accessibility, size and speed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def service(tmp_path_factory):
         yield running
 
 
-# Once, and in bad times
+# Duplicates and errors
 
 
 def test_an_answer_is_sent_once(browser, service):
@@ -53,7 +53,7 @@ def test_an_answer_is_sent_once(browser, service):
         with player.another():
             player.page.evaluate(PRESSED_TOGETHER, "53")
         assert player.sent == 3
-        # The second click of a double one, slower than the service: it is not for the list that came meanwhile.
+        # If the second click of a double click comes after the next list, it does not answer that list.
         box = player.items.nth(3).bounding_box()
         mouse = player.page.mouse
         with player.another():
@@ -82,7 +82,7 @@ def test_a_service_that_stops_and_comes_back(browser, service, tmp_path):
             assert player.taste() == player.learned()
             old = player.impression
         (tmp_path / "new").mkdir()
-        with serving(tmp_path / "new", **settings):  # where nobody is known
+        with serving(tmp_path / "new", **settings):  # without any users
             player.items.nth(0).click()
             player.wait(old)
             expect(player.alert).to_have_text("The service no longer has this list. Here is a new one.")
@@ -91,13 +91,13 @@ def test_a_service_that_stops_and_comes_back(browser, service, tmp_path):
             assert player.score.startswith("Round 2: you liked something in 1 of 1 ")
 
 
-def test_a_service_that_does_not_answer_is_given_up(browser, service):
+def test_the_page_gives_up_on_a_service_that_does_not_respond(browser, service):
     with playing(browser, service, complaints=False) as player:
         before = player.impression
         with player.held("/v1/feedback"):
             player.items.nth(2).click()
             expect(player.plate).to_have_attribute("aria-busy", "true")
-            expect(player.alert).to_have_text("The service does not respond.", timeout=60_000)  # after half a minute
+            expect(player.alert).to_have_text("The service does not respond.", timeout=60_000)  # after 30 seconds
             assert player.impression == before
         player.answer(2)
         assert player.answers() == [(2,)]
@@ -131,7 +131,7 @@ def test_a_store_that_fails_for_a_while(browser, tmp_path, monkeypatch):
         assert (player.answers(), player.score[:8]) == ([(2,)], "Round 2:")
 
 
-def test_what_comes_after_an_answer_may_fail_and_it_still_counts_once(browser, service):
+def test_if_the_next_list_fails_to_load_the_answer_still_counts_once(browser, service):
     with playing(browser, service, complaints=False) as player:
 
         def fails(act):
@@ -151,7 +151,7 @@ def test_what_comes_after_an_answer_may_fail_and_it_still_counts_once(browser, s
         player.page.route("**/v1/recommend", lambda route: route.abort())
         fails(player.items.nth(3))
         player.page.unroute("**/v1/recommend")
-        player.items.nth(1).click()  # another than is recorded already
+        player.items.nth(1).click()  # not the position that is already recorded
         player.wait(before)
         expect(player.alert).to_contain_text("This list was already answered differently")
         assert (player.answers(), player.score[:41]) == ([(2,), (3,)], "Round 3: you liked something in 2 of 2 li")
@@ -164,7 +164,7 @@ def test_what_comes_after_an_answer_may_fail_and_it_still_counts_once(browser, s
         assert (player.answers(), player.score[:41]) == ([(2,)], "Round 2: you liked something in 1 of 1 li")
 
 
-# Whatever names there are, whoever looks
+# Hostile names, phones, accessibility
 
 LONG = "w" * 256
 HOSTILE_ITEMS = (
@@ -204,13 +204,13 @@ def test_hostile_names_are_only_text(browser, tmp_path, context):
         page.evaluate("user => localStorage.setItem('thali.play', JSON.stringify({user}))", HOSTILE_USER)
         for _ in range(2):
             player.reload()
-            assert player.user == player.truth.user != HOSTILE_USER  # a name of the page's own making
+            assert player.user == player.truth.user != HOSTILE_USER  # the page has generated a name of its own
             assert sorted(player.names) == sorted(HOSTILE_ITEMS)
             assert player.names == [one.item for one in player.truth.items]
             rows = player.rows()
             assert [row["head"] for row in rows.values()] == list(rows) == list(HOSTILE_TOPICS)
             check_reasons(catalog, player, diverse=True)
-            # A name that turns the order of reading does so to itself only: what an item adds stands after its topic.
+            # A name that reverses the writing direction affects only itself: the gain still follows the topic.
             for chip in player.items.first.locator(".chip").all():
                 topic, gain = chip.locator("bdi").bounding_box(), chip.locator("b").bounding_box()
                 assert gain["x"] >= topic["x"] or gain["y"] > topic["y"]
@@ -220,7 +220,7 @@ def test_hostile_names_are_only_text(browser, tmp_path, context):
         assert len(player.answers()) == 2
         assert page.locator(".made, [onerror], [onload], main img, main a, script:not([src])").count() == 0
         assert page.evaluate("() => window.ran === undefined")
-        assert set(page.evaluate(tags)) - before <= {"circle", "h2", "path"}  # where one clicked
+        assert set(page.evaluate(tags)) - before <= {"circle", "h2", "path"}  # from the chart of clicked positions
 
 
 def test_on_a_phone(browser, service):
@@ -260,7 +260,7 @@ def test_no_serious_finding_of_axe(browser, service, size, scheme):
         assert serious() == []
 
 
-# Small and quick
+# Size and speed
 
 
 def test_the_page_is_small(browser, service):
@@ -271,8 +271,8 @@ def test_the_page_is_small(browser, service):
         assert sum(len(service.ask("GET", path).body) for path in own) < 150_000
 
 
-def test_the_first_list_is_there_in_no_time(browser, service):
-    with playing(browser, service) as player:  # the service is warm
+def test_the_first_list_appears_quickly(browser, service):
+    with playing(browser, service) as player:  # warms up the service
         assert len(player.names) == K
 
     def first_list_ms():
@@ -282,6 +282,6 @@ def test_the_first_list_is_there_in_no_time(browser, service):
             return marks[0]
 
     tries = []
-    while not tries or (median(tries[-1]) >= 300 and len(tries) < 5):  # others may be at work on this machine
+    while not tries or (median(tries[-1]) >= 300 and len(tries) < 5):  # other processes may be using this machine
         tries.append([first_list_ms() for _ in range(5)])
     assert median(tries[-1]) < 300, tries

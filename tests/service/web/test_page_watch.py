@@ -1,4 +1,4 @@
-"""Watch, in a real browser: what it shows is what the library does, and a person can do with it what they are told."""
+"""The view Watch in a real browser. What it shows is compared with the library, and all of its controls are used."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ USUAL = ["CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB"]
 
 
 def demo(folder, **settings):
-    """As thali demo --web has it."""
+    """Serve the same learners and items as thali demo --web."""
     learners = tuple(LearnerSetting(name, name, K, share=float(name == POLICIES[0])) for name in POLICIES)
     return serving(folder, catalog=thali.Catalog(*dishes()), learners=learners, **settings)
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    """The same with shorter runs: of four policies, 2,000 steps."""
+    """The demo with shorter runs: 2,000 steps with four policies."""
     with demo(tmp_path_factory.mktemp("watch"), limits=Limits(simulated_steps=8000)) as running:
         yield running
 
 
 def draw(page, taste):
-    """Draw a taste with the sliders; what is not named is 0."""
+    """Set the sliders to a taste. Topics that are not named are 0."""
     page.locator("details", has_text="Choose the person's taste").evaluate("(one) => { one.open = true; }")
     values = page.locator(".sliders input").evaluate_all("(all) => all.map((one) => one.value)")
     for topic, value in zip(page.locator(".sliders label").all_text_contents(), values, strict=True):
@@ -47,12 +47,12 @@ def true_taste(page):
 
 
 def shares(catalog, taste):
-    """As the page asks for it."""
+    """Return a taste as the page sends it."""
     total = sum(taste.values())
     return {topic: pytest.approx(taste.get(topic, 0) / total, abs=1e-6) for topic in catalog.topics}
 
 
-def test_three_people_every_figure_on_the_way_is_that_of_the_library(browser, tmp_path):
+def test_all_figures_of_three_people_are_the_same_as_the_librarys(browser, tmp_path):
     with demo(tmp_path, limits=Limits(simulated_steps=16_000)) as service, watching(browser, service) as at:
         at.speed()
         for person in range(3):
@@ -81,7 +81,7 @@ def test_three_people_every_figure_on_the_way_is_that_of_the_library(browser, tm
         assert_seen(looks, truth)
     assert len({parts[0]["seed"] for parts in films}) == 3
     assert len({str(parts[0]["theta"]) for parts in films}) == 3
-    # The curves are those of the whole run, whatever parts they came in: at every point, up to a scale for all.
+    # The curves show the whole run, although it was loaded in parts. They have a common scale.
     drawn = [np.array([pair.split(",") for pair in points.split()], float) for points in curves]
     expected = [[0.0, *(truth.regret(name, step) for step in truth.points)] for name in USUAL]
     steps, largest = np.array([0, *truth.points]), max(max(one) for one in expected)
@@ -90,11 +90,11 @@ def test_three_people_every_figure_on_the_way_is_that_of_the_library(browser, tm
         width = one[-1, 0] - one[0, 0]
         np.testing.assert_allclose(one[:, 0], one[0, 0] + width * steps / 4000, atol=0.11)
         np.testing.assert_allclose(one[:, 1], low - (low - top) * np.array(regret) / largest, atol=0.11)
-    told = ", ".join(f"{name} {number(truth.regret(name, 4000), 1)}" for name in USUAL)
-    assert label == f"Regret (clicks missed) after 4,000 steps: {told}"
+    regrets = ", ".join(f"{name} {number(truth.regret(name, 4000), 1)}" for name in USUAL)
+    assert label == f"Regret (clicks missed) after 4,000 steps: {regrets}"
 
 
-def test_a_taste_that_changes_twice_once_while_a_part_is_under_way(browser, service):
+def test_a_taste_changes_twice_once_while_a_part_is_loading(browser, service):
     with watching(browser, service) as at:
         tastes, best = [], []
 
@@ -107,8 +107,8 @@ def test_a_taste_that_changes_twice_once_while_a_part_is_under_way(browser, serv
         at.reach(400)
         look()
         at.press("Change the taste now")
-        at.hold(lambda asked: asked["changes"] and asked["steps"] == 2000)
-        start = at.asked[-1]["changes"][0]["step"]
+        at.hold(lambda request: request["changes"] and request["steps"] == 2000)
+        start = at.requests[-1]["changes"][0]["step"]
         at.reach(start + 100)
         look()
         at.press("Change the taste now")
@@ -122,17 +122,17 @@ def test_a_taste_that_changes_twice_once_while_a_part_is_under_way(browser, serv
         dashes = at.page.locator(".mark").first.evaluate("(mark) => getComputedStyle(mark).strokeDasharray")
         marks = at.page.locator(".mark").evaluate_all("(all) => all.map((one) => one.x1.baseVal.value)")
         curve = at.page.locator("svg.lines .curve").first.get_attribute("points")
-        (asked,), (seen,) = at.films(), at.seen()
+        (requests,), (seen,) = at.films(), at.seen()
     assert len({str(one) for one in tastes}) == len({str(one) for one in best}) == 3
-    changes = asked[-1]["changes"]
+    changes = requests[-1]["changes"]
     starts = [one["step"] for one in changes]
     assert starts[0] == start
     assert start + 100 <= starts[1] < 2000
-    for one in asked:
+    for one in requests:
         assert one["changes"] == changes[: len(one["changes"])]
         assert one["since"] >= max((change["step"] for change in one["changes"]), default=0)
-    assert sorted(asked, key=lambda one: len(one["changes"])) == asked
-    assert_seen(seen, Truth(service.catalog, asked))
+    assert sorted(requests, key=lambda one: len(one["changes"])) == requests
+    assert_seen(seen, Truth(service.catalog, requests))
     for look in seen:
         assert look["marks"] >= sum(begin < look["step"] for begin in starts)
         assert look["marks"] <= sum(begin <= look["step"] for begin in starts)
@@ -141,7 +141,7 @@ def test_a_taste_that_changes_twice_once_while_a_part_is_under_way(browser, serv
     np.testing.assert_allclose(marks, left + (right - left) * np.array(starts) / 2000, atol=0.11)
 
 
-def test_a_taste_changes_as_often_as_the_service_takes(browser, service):
+def test_a_taste_can_change_as_often_as_the_service_allows(browser, service):
     with watching(browser, service) as at:
         at.speed("2")
         for change in range(1, 21):
@@ -150,12 +150,12 @@ def test_a_taste_changes_as_often_as_the_service_takes(browser, service):
             until(at.page, "(many) => document.querySelectorAll('.mark').length === many", change)
         at.reach(at.step + 1)
         expect(at.page.get_by_role("button", name="Change the taste now")).to_be_disabled()
-        (asked,), (seen,) = at.films(), at.seen()
-    assert len(asked[-1]["changes"]) == 20
-    assert_seen(seen, Truth(service.catalog, asked))
+        (requests,), (seen,) = at.films(), at.seen()
+    assert len(requests[-1]["changes"]) == 20
+    assert_seen(seen, Truth(service.catalog, requests))
 
 
-def test_a_taste_drawn_by_hand(browser, service):
+def test_a_taste_that_is_set_with_the_sliders(browser, service):
     with watching(browser, service) as at:
         page = at.page
         at.speed("0")
@@ -165,32 +165,32 @@ def test_a_taste_drawn_by_hand(browser, service):
         expect(page.get_by_role("alert")).to_have_text("Choose a taste first: move at least one slider above 0.")
         at.press("Change to this taste now")
         expect(page.get_by_role("alert")).to_have_text("Choose a taste first: move at least one slider above 0.")
-        assert all(one["changes"] == [] and one["seed"] == at.asked[0]["seed"] for one in at.asked)
-        part = at.asked[-1]["steps"]
+        assert all(one["changes"] == [] and one["seed"] == at.requests[0]["seed"] for one in at.requests)
+        part = at.requests[-1]["steps"]
         assert part < 2000
-        at.speed()  # what was refused stops nothing
+        at.speed()  # the error does not stop the run
         at.reach(part + 1)
 
         draw(page, {"sweet": 30, "soup": 10})
         at.begin("New person with this taste")
         expect(page.get_by_role("alert")).to_have_count(0)  # an empty one is not shown
-        told = dict.fromkeys(service.catalog.topics, "0.00")
-        assert true_taste(page) == {**told, "sweet": "0.75", "soup": "0.25"}
+        zeros = dict.fromkeys(service.catalog.topics, "0.00")
+        assert true_taste(page) == {**zeros, "sweet": "0.75", "soup": "0.25"}
         at.reach(600)
         draw(page, {"seafood": 60, "grilled": 20, "spicy": 20})
         at.press("Change to this taste now")
         at.end()
-        assert true_taste(page) == {**told, "seafood": "0.60", "grilled": "0.20", "spicy": "0.20"}
-        (_, asked), (_, seen) = at.films(), at.seen()
-    assert asked[0]["seed"] != at.asked[0]["seed"]
-    for one in asked:
+        assert true_taste(page) == {**zeros, "seafood": "0.60", "grilled": "0.20", "spicy": "0.20"}
+        (_, requests), (_, seen) = at.films(), at.seen()
+    assert requests[0]["seed"] != at.requests[0]["seed"]
+    for one in requests:
         assert one["theta"] == shares(service.catalog, {"sweet": 30, "soup": 10})
-    (change,) = asked[-1]["changes"]
+    (change,) = requests[-1]["changes"]
     assert change["theta"] == shares(service.catalog, {"seafood": 60, "grilled": 20, "spicy": 20})
-    truth = Truth(service.catalog, asked)
+    truth = Truth(service.catalog, requests)
     assert_seen(seen, truth)
     regret = [truth.regret("CascadeLSB", change["step"] + by) for by in (-200, 0, 200)]
-    assert regret[2] - regret[1] > regret[1] - regret[0]  # what was learned is wrong now
+    assert regret[2] - regret[1] > regret[1] - regret[0]  # what was learned before the change is now wrong
 
 
 def test_pause_speed_and_random_numbers(browser, service):
@@ -235,7 +235,7 @@ def test_pause_speed_and_random_numbers(browser, service):
         assert other[1] != first[1]
 
 
-def test_K_and_the_policies_are_those_that_were_chosen(browser, service):
+def test_list_length_and_policies_can_be_chosen(browser, service):
     with watching(browser, service) as at:
         page = at.page
         at.reach(1)
@@ -247,7 +247,7 @@ def test_K_and_the_policies_are_those_that_were_chosen(browser, service):
         assert {name for name, one in box.items() if one.is_checked()} == set(USUAL)
         for name in USUAL[1:]:
             box[name].uncheck()
-        expect(box["CascadeLSB"]).to_be_disabled()  # one must be there
+        expect(box["CascadeLSB"]).to_be_disabled()  # at least one must stay chosen
         page.get_by_label("Items per list, K").select_option("3")
         at.speed()
         at.reach(300)
@@ -257,7 +257,7 @@ def test_K_and_the_policies_are_those_that_were_chosen(browser, service):
         others = [name for name in box if name != "CascadeLSB"][:5]
         for name in others:
             box[name].check()
-        for one in box.values():  # and no more than six
+        for one in box.values():  # at most six can be chosen
             expect(one).to_be_enabled() if one.is_checked() else expect(one).to_be_disabled()
         at.end()
         last = at.films()[-1]
@@ -265,46 +265,46 @@ def test_K_and_the_policies_are_those_that_were_chosen(browser, service):
     assert last[-1]["policies"] == ["CascadeLSB", *others]
     assert (last[-1]["K"], last[-1]["steps"]) == (3, 8000 // 6)
     assert_seen(seen, Truth(service.catalog, last))
-    assert {(one["seed"], str(one["theta"])) for one in at.asked} == {(last[0]["seed"], str(last[0]["theta"]))}
+    assert {(one["seed"], str(one["theta"])) for one in at.requests} == {(last[0]["seed"], str(last[0]["theta"]))}
 
 
-def test_who_leaves_and_comes_back_finds_another_person_and_the_one_before_asks_for_nothing(browser, service):
+def test_leaving_stops_the_run_and_coming_back_starts_with_another_person(browser, service):
     with watching(browser, service) as at:
         page = at.page
         at.speed()
         at.reach(1)
         at.hold()
-        at.press("New person")  # waits for the answer under way, and so does the next one
+        at.press("New person")  # waits for the current response, and so does the next run
         at.press("Same person, new run")
         frames(page, 5)
-        old = len(at.asked)
+        old = len(at.requests)
         page.get_by_role("link", name="Play", exact=True).click()
         page.locator(".plate[data-impression]").wait_for()
         with page.expect_response("**/v1/simulations"):
             at.release()
         frames(page, 30)
-        assert len(at.asked) == old
+        assert len(at.requests) == old
         page.get_by_role("link", name="Watch", exact=True).click()
         at.speed()
         at.end()
-        new = at.asked[old:]
+        new = at.requests[old:]
     assert len({one["seed"] for one in new}) == 1
-    assert new[0]["seed"] not in {one["seed"] for one in at.asked[:old]}
+    assert new[0]["seed"] not in {one["seed"] for one in at.requests[:old]}
     assert (new[0]["since"], new[-1]["steps"]) == (0, 2000)
 
 
-def test_of_those_pressed_in_a_row_only_the_last_is_asked_for(browser, service):
+def test_of_several_clicks_in_a_row_only_the_last_is_requested(browser, service):
     with watching(browser, service) as at:
         at.hold()
         for _ in range(4):
             at.press("New person")
         at.release()
         at.reach(1)
-        seeds = [one["seed"] for one in at.asked]
+        seeds = [one["seed"] for one in at.requests]
         assert len(set(seeds)) == 2
 
 
-def test_a_failure_is_said_and_can_be_tried_again(browser, service):
+def test_an_error_is_shown_and_the_request_can_be_repeated(browser, service):
     with watching(browser, service, complaints=False) as at:
         page = at.page
         at.speed()
@@ -314,15 +314,15 @@ def test_a_failure_is_said_and_can_be_tried_again(browser, service):
         expect(page.get_by_role("alert")).to_have_text("The service cannot be reached.")
         at.release()
         frames(page, 30)
-        many = len(at.asked)
+        many = len(at.requests)
         at.press("Resume")
         at.end()
         expect(page.get_by_role("alert")).to_have_count(0)
-        assert at.asked[many]["since"] == at.asked[many - 1]["since"]
-        assert_seen(at.seen()[0], Truth(service.catalog, at.asked))
+        assert at.requests[many]["since"] == at.requests[many - 1]["since"]
+        assert_seen(at.seen()[0], Truth(service.catalog, at.requests))
 
 
-def test_a_catalog_too_large_to_be_simulated(browser, tmp_path):
+def test_a_catalog_that_is_too_large_to_be_simulated(browser, tmp_path):
     L, d = 20_001, 5
     weights = scipy.sparse.csr_array((np.full(L, 0.3), (np.arange(L), np.arange(L) % d)), shape=(L, d))
     catalog = thali.Catalog(weights, items=[f"i{e}" for e in range(L)], topics=[f"t{j}" for j in range(d)])
@@ -332,16 +332,16 @@ def test_a_catalog_too_large_to_be_simulated(browser, tmp_path):
         expect(at.page.locator("output.step")).to_have_text("Not started")
         expect(at.page.get_by_role("button", name="Change the taste now")).to_be_disabled()
         frames(at.page, 60)
-        assert len(at.asked) == 1
+        assert len(at.requests) == 1
         at.press("Resume")
         expect(at.page.get_by_role("button", name="Resume")).to_be_visible()
         expect(at.page.get_by_role("alert")).to_have_text(sentence)
         frames(at.page, 60)
-        assert len(at.asked) == 2
+        assert len(at.requests) == 2
 
 
 def test_long_lists_of_hostile_names_are_text(browser, tmp_path):
-    """And lists so long that fewer points fit into an answer."""
+    """The lists are so long that fewer points fit into a response."""
     topics = [name[:60] for name in HOSTILE]
     L, d = 120, len(topics)
     draws = np.random.default_rng(1)
@@ -362,9 +362,9 @@ def test_long_lists_of_hostile_names_are_text(browser, tmp_path):
         assert at.page.locator("main img, main script, main b").count() == 0
         assert at.page.locator(".sliders label span").all_text_contents() == topics
         assert_fits(at.page)
-        (asked,), (seen,) = at.films(), at.seen()
-    truth = Truth(catalog, asked)
-    assert asked[-1]["K"] == 100
+        (requests,), (seen,) = at.films(), at.seen()
+    truth = Truth(catalog, requests)
+    assert requests[-1]["K"] == 100
     assert_seen(seen, truth)
     assert set(items[: len(HOSTILE)]) <= {item for look in seen for _, shown in look["lists"] for item, _ in shown}
 
@@ -382,7 +382,7 @@ def test_it_is_accessible_and_fits_a_phone(browser, service):
         assert_accessible(at.page)
 
 
-def test_all_of_it_by_keyboard(browser, service):
+def test_watch_works_with_the_keyboard_alone(browser, service):
     with watching(browser, service) as at:
         page = at.page
         at.reach(1)
@@ -404,7 +404,7 @@ def test_all_of_it_by_keyboard(browser, service):
         page.keyboard.press("Enter")
         expect(page.locator("#said")).to_have_text("The taste has changed.")
         until(page, "() => document.querySelectorAll('.mark').length === 1")
-        for _ in range(40):  # a summary is no button by role
+        for _ in range(40):  # a summary does not have the role of a button
             page.keyboard.press("Tab")
             if page.evaluate("() => document.activeElement.textContent") == "Choose the person's taste":
                 break

@@ -1,4 +1,4 @@
-"""The page as it is served, its size and what it may load; and ``thali demo --web``. In a browser: test_page_*."""
+"""The files of the page, their size and what they may load; and ``thali demo --web``. See also test_page_*.py."""
 
 import os
 import re
@@ -27,13 +27,13 @@ def service(tmp_path_factory):
 
 
 def parts(text: str) -> set[str]:
-    """What a file of the page loads."""
+    """Return the paths that a file of the page loads."""
     return {f"/{name}" for name in re.findall(r'(?:src|href)="(page/[^"]+)"', text)} | {
         f"/page/{name}" for name in re.findall(r'from "\./([^"]+)"', text)
     }
 
 
-def test_the_page_is_whole_small_and_for_everyone(service):
+def test_the_page_is_complete_small_and_needs_no_key(service):
     found, waiting = {}, {"/"}
     while waiting:
         path = waiting.pop()
@@ -49,7 +49,7 @@ def test_the_page_is_whole_small_and_for_everyone(service):
     }  # fmt: skip
 
 
-def test_its_policy_allows_nothing_of_another_host_and_no_inline_script(service):
+def test_the_page_may_load_nothing_from_other_hosts_and_no_inline_scripts(service):
     rules = service.ask("GET", "/").headers["content-security-policy"].split("; ")
     assert dict(rule.split(" ", 1) for rule in rules) == {
         "default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self'",
@@ -64,22 +64,22 @@ def test_its_policy_allows_nothing_of_another_host_and_no_inline_script(service)
     assert not re.search(r"<script(?![^>]* src=)|<style|\son[a-z]+=|\sstyle=", page)
 
 
-def test_the_page_speaks_to_the_api_only():
-    """All its requests are made in one place, to paths that the API has."""
+def test_the_page_uses_only_the_api():
+    """All requests are sent from one file, to paths of the API."""
     for file in STATIC.glob("*.js"):
         text = file.read_text(encoding="utf-8")
         assert ("fetch(" in text) == (file.name == "api.js")
         assert not re.search(r"XMLHttpRequest|WebSocket|EventSource|sendBeacon|import\(", text)
-    asked = re.findall(r'request\("[A-Z]+", ["`]([^"`?]+)', (STATIC / "api.js").read_text(encoding="utf-8"))
-    assert len(asked) == 11
-    assert all(path.startswith("v1/") for path in asked)
+    paths = re.findall(r'request\("[A-Z]+", ["`]([^"`?]+)', (STATIC / "api.js").read_text(encoding="utf-8"))
+    assert len(paths) == 11
+    assert all(path.startswith("v1/") for path in paths)
 
 
-def test_no_other_file_can_be_had(service):
+def test_no_other_file_is_served(service):
     for name in ("", "page.py", "..%2Fpage.py", "%2e%2e/page.py", "../page.py", "index.htm", "app.js/", "APP.JS"):
         assert service.ask("GET", f"/page/{name}").status == 404, name
     assert service.ask("POST", "/", {}).status == 405
-    assert service.ask("GET", "//v1/topics").status == 401  # what is below the root is not open with it
+    assert service.ask("GET", "//v1/topics").status == 401  # paths below the root still need a key
 
 
 class Demo(Service):
@@ -129,11 +129,11 @@ def test_films_are_chosen_where_they_are_there_and_have_their_titles(tmp_path, m
     folder.mkdir()
     (folder / "movies.dat").write_text("1::Heat (1995)::Action|Crime\n2::Babe (1995)::Comedy\n3::Babe (1995)::Drama\n")
     (folder / "ratings.dat").write_text("1::1::5::0\n1::2::5::0\n2::2::5::0\n2::3::4::0\n2::1::5::0\n")
-    for asked in ((Items.auto, tmp_path), (Items.movielens, folder)):
-        catalog, told = choose(*asked)
+    for arguments in ((Items.auto, tmp_path), (Items.movielens, folder)):
+        catalog, description = choose(*arguments)
         assert sorted(catalog.items) == ["Babe (1995) [2]", "Babe (1995) [3]", "Heat (1995)"]
         assert set(catalog.topics) == {"Action", "Comedy", "Crime", "Drama"}
-        assert "MovieLens" in told
+        assert "MovieLens" in description
     monkeypatch.setenv("THALI_DATA", str(tmp_path))
     assert choose(Items.auto, None)[0].L == 3
     assert choose(Items.dishes, None)[0].L == 200

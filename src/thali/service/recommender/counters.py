@@ -35,7 +35,7 @@ def answer_counts(predicted: float, clicked: Sequence[int], times: float) -> dic
 
 
 def wilson(clicked: float, total: float) -> Rate:
-    """Return a rate and its 95% interval, which is accurate near 0 and 1 as well (Wilson 1927)."""
+    """Return a rate and its 95% interval, which is also sensible near 0 and 1 (Wilson 1927)."""
     p, z2 = clicked / total, Z * Z
     middle = (p + z2 / (2 * total)) / (1 + z2 / total)
     half = Z * sqrt(p * (1 - p) / total + z2 / (4 * total * total)) / (1 + z2 / total)

@@ -151,7 +151,7 @@ def check_servable(name: str, policy: Any) -> LinearPolicy:
     if policy.explore != "optimism":
         raise ValueError(f"{what} must explore by optimism, got explore={policy.explore!r}")
     if policy.forgetting is not None:
-        raise ValueError(f"{what} must not forget, got one with a discount or a window")
+        raise ValueError(f"{what} must not forget old feedback (by discount or window), got {policy.name}")
     if (policy.positions != 1.0).any():
         raise ValueError(f"{what} must give all positions the same weight, got {policy.name}")
     if policy.build is not greedy.build:

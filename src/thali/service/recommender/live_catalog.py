@@ -62,7 +62,8 @@ class LiveCatalog:
         heading = store.heading()
         if heading is None or heading.digest != self._digest:
             raise StoreError(
-                "the contents of the store were replaced by those of another catalog: restart with that catalog"
+                "the contents of the store were replaced by data of another catalog: restart this process with that "
+                "catalog"
             )
         for item, weights in self._original.items():
             self._put(item, weights)

@@ -240,7 +240,7 @@ class Recommender:
             return run_blocking(perform(self, operations, BLOCKING, whole=whole))
 
     def catch_up(self) -> None:
-        """Take over the changes of other processes. Call at the start of a transaction."""
+        """Apply what other processes have changed. Call at the start of a transaction."""
         generation = self.store.generation()
         changed = generation is None or generation != self._generation
         if changed:
@@ -259,7 +259,7 @@ class Recommender:
             self._set_up(new_catalog=False)
         except ValueError as error:
             raise StoreError(
-                f"the contents of the store were replaced by others that this process cannot use: {error}"
+                f"the contents of the store were replaced by data that this process cannot use: {error}"
             ) from error
 
     def after_commit(self, transaction: Transaction) -> None:

@@ -37,7 +37,7 @@ def replay(
     ``{"user": "ana", "items": ["Heat", "Fargo"], "clicked": [1], "time": 1730000000, "learner": "default"}``.
     clicked contains the clicked positions, counted from 0. It is [] if there was no click, and null if that is unknown.
     time, in seconds since 1970, and learner are optional. Gains are computed with the current weights of the items.
-    Lists that are older than impressions are kept are learned, but not stored as impressions.
+    Lists that are too old to be kept are learned, but not stored as impressions.
 
     The whole file is checked before anything is learned. The store records the progress, with a digest of the lines
     so far. An interrupted replay therefore resumes where it stopped, replaying the same file again does nothing, and

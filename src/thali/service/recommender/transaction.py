@@ -157,7 +157,7 @@ class Transaction:
         return self.tastes[key]
 
     def impression(self, id: bytes, *, expired: bool = False) -> Impression:
-        """Return an impression. expired: whether it may be older than impressions are kept."""
+        """Return an impression. expired: whether it may already have expired."""
         shown = self.impressions.get(id)
         too_old = not expired and id < self.recommender.oldest(self.now)
         if shown is None or shown.user in self.forgotten or too_old:

@@ -45,7 +45,7 @@ class Statistics:
     updates: int
     """The number of impressions that M and B were learned from."""
     sequence: int
-    """Grows by one with each change. It orders impressions by the time at which they were learned."""
+    """Grows with each change. It orders impressions by the time at which they were learned."""
     numbers: bytes
     """B, then the lower triangle of M row by row: 8·d·(d + 3)/2 bytes. See :func:`pack`."""
 
@@ -55,7 +55,7 @@ class Impression:
     """A list as it was shown, and the answer to it."""
 
     id: bytes
-    """16 bytes that begin with the time shown, in milliseconds, so that ids sort by time. See :func:`new_id`."""
+    """16 bytes that begin with the time when the list was shown, so that ids sort by time. See :func:`new_id`."""
     user: str
     learner: str
     topics: int

@@ -251,7 +251,7 @@ class SqlStore(ABC):
     # Writing
 
     def write(self, writes: Writes, worker: str) -> None:
-        """Write everything in ``writes``. Counters are kept per worker, so that workers do not wait for each other."""
+        """Write everything in ``writes``. worker: the process under whose name the counters are stored."""
         if writes.shown:
             placeholders = ", ".join("?" * len(TABLES["impressions"]))
             self.execute_many(

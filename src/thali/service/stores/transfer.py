@@ -69,7 +69,7 @@ def restore(path: str | Path, store: SqlStore, *, replace: bool = False, progres
             backed_up = SqliteStore(copy)
         except StoreError as error:
             raise ValueError(
-                f"path of the backup must be a file written by 'thali backup', but {source} is not a SQLite database"
+                f"path of the backup must be a file written by 'thali backup', but SQLite cannot open {source}"
             ) from error
         try:
             with backed_up.transaction(PATIENCE_S):

@@ -36,7 +36,7 @@ def find(transaction: Transaction, operation: FindItems) -> Items:
 
 
 def find_items(recommender: Recommender, operation: FindItems) -> Items:
-    """Return a page of items. Needs no transaction. Cost, if names must contain a text: a pass over all names."""
+    """Return a page of items. Needs no transaction. To search for a text, it passes over all names."""
     catalog, live = recommender.catalog, recommender.live
     offset = checked("offset", checks.integer, operation.offset, low=0)
     limit = checked("limit", checks.integer, operation.limit, low=1, high=1000)

@@ -71,7 +71,7 @@ def _choose(recommender: Recommender, policy: LinearPolicy, state: LinearState, 
     exclude = None if operation.exclude is None else _items(recommender, "exclude", operation.exclude, missing=True)
     try:
         return np.asarray(policy.recommend(state, candidates=candidates, exclude=exclude)[0])
-    except ValueError:  # the names are checked, so there can only be too few items
+    except ValueError:  # the names were checked, so the only possible reason is that too few items remain
         allowed = np.flatnonzero(recommender.catalog.present) if candidates is None else candidates
         remaining = np.setdiff1d(allowed, np.array([]) if exclude is None else exclude).size
         field = "exclude" if candidates is None else "candidates"
@@ -143,7 +143,7 @@ class CheckedPast(NamedTuple):
 def add_past(transaction: Transaction, operation: AddPast) -> Answer:
     """Learn from a list that was shown elsewhere, with the current gains of its items.
 
-    A list that is older than impressions are kept is learned, but not stored as an impression.
+    A list that is too old to be kept is learned, but not stored as an impression.
     """
     recommender = transaction.recommender
     learner, at, names, items, clicked = check_past(recommender, operation, transaction.now)
