@@ -261,7 +261,7 @@ CLAIMS: tuple[Claim, ...] = (
         "C24",
         "7.5",
         "At d=18 CascadeLSB's regret is almost 20% lower than LSBGreedy's",
-        "it is 15% to 25% lower, all K taken together",
+        "it is 15% to 25% lower if the regrets for K = 4, 8 and 12 are added up",
         evidence.lower_by(evidence.LSB_GREEDY, 0.15, 0.25, evidence.at_d(18)),
         ("movielens",),
         unit=".1%",
@@ -371,8 +371,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C37",
         "7.7",
         "Attraction probabilities of restaurants are on the order of 0.01",
-        "the median of all w̄ above 0 is between 0.003 and 0.03",
-        evidence.noted("median_weight", "median of w̄ above 0", 0.003, 0.03),
+        "the median of all nonzero w̄ is between 0.003 and 0.03",
+        evidence.noted("median_weight", "median of nonzero w̄", 0.003, 0.03),
         _YELP,
         _NO_ALPHA,
         unit=".3f",
@@ -380,7 +380,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "C38",
         "7.7",
-        "Below a short list, an item's gain is comparable to the gain that it would have in first place",
+        "When an item is added to a short list, its gain is comparable to the gain that it would have in first place",
         "in the best lists of 4 items, the items' gains at their positions add up to at least "
         f"{1 - evidence.SIMILAR:g} times the sum of the gains that they would have in first place",
         evidence.noted("gain_share", "⟨Δ(a|S), θ*⟩ / ⟨Δ(a|∅), θ*⟩", 1.0 - evidence.SIMILAR, 1.0),
@@ -408,7 +408,7 @@ CLAIMS: tuple[Claim, ...] = (
         "C42",
         "1",
         "CascadeLSB learns even if the model does not hold exactly",
-        "the weights are estimated from one half of the users, and people of the other half click; in every "
+        "the weights are estimated from one half of the users, and the clicks come from the other half; in every "
         "experiment, CascadeLSB gets at least 95% of the best list's clicks in the last tenth of the run",
         evidence.learns,
         _ALL_DATA,
@@ -471,8 +471,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C48",
         "9",
         "CascadeLSB can handle changes in preferences over time",
-        "tastes change abruptly halfway through the run; in the last tenth of the run, CascadeLSB's share of the best "
-        "list's clicks is at least 95% of what it is in a run without a change",
+        "tastes change abruptly halfway through the run; in the last tenth of the run, CascadeLSB's clicks divided by "
+        "those of the best list are at least 0.95 times the same ratio in a run without a change",
         evidence.follows(evidence.LSB, 0.95),
         _ABRUPT,
         (PRACTICAL,),

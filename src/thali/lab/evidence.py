@@ -365,7 +365,7 @@ def follows(policy: str, low: float) -> Measure:
             if pair:
                 after, without = (_late(curve) / curve.best for curve in pair)
                 where = name.partition("/")[2]
-                label = f"{where}, {policy}, share of the best list's clicks / the same share without a change"
+                label = f"{where}, {policy}, (clicks / clicks of the best list) / the same ratio without a change"
                 checks.append(Check(label, ratio(after, without, pair[0].split), low))
         return checks
 

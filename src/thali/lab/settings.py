@@ -285,7 +285,7 @@ SUITES: dict[str, str] = {
     "optimism": "For which α do the paper's claims hold?",
     "ranked": "Ranked bandits on 16 items without topics, with people who leave after the first click",
     "several-clicks": "People who may continue after a click: does it help to learn from all positions down to the "
-    "last click, instead of the first?",
+    "last click, instead of only down to the first click?",
     "drift": "Changing tastes, with and without forgetting",
     "robustness": "Every policy with every click model ('thali robustness' prints the results as a matrix)",
     "tuning": "Which α should be the default? Measured on users of the training half only",
