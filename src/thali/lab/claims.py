@@ -471,8 +471,8 @@ CLAIMS: tuple[Claim, ...] = (
         "C48",
         "9",
         "CascadeLSB can handle changes in preferences over time",
-        "tastes change abruptly halfway through the run; the share of the best list's clicks that CascadeLSB gets in the "
-        "last tenth of the run is at least 0.95 times the share that it gets in a run without a change",
+        "tastes change abruptly halfway through the run; the share of the best list's clicks that CascadeLSB gets in "
+        "the last tenth of the run is at least 0.95 times the share that it gets in a run without a change",
         evidence.follows(evidence.LSB, 0.95),
         _ABRUPT,
         (PRACTICAL,),
