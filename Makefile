@@ -71,7 +71,7 @@ messages: .venv/dev ## List all error messages with file and line
 wheels: .venv/lab ## Build the packages thali and thali-client in dist/
 	@$(BIN)/python -m pip --disable-pip-version-check --quiet wheel --no-deps --wheel-dir dist ./client .
 
-bench: .venv/dev ## Measure how much faster than textbook NumPy thali builds lists
+bench: .venv/dev ## Compare the speed of building lists with that of textbook NumPy code
 	$(BIN)/python benchmarks/bench.py
 
 bench-serve: .venv/dev ## Measure the speed and memory of the service, and update docs/performance-service.md

@@ -184,7 +184,7 @@ def test_feedback_for_many_gives_answers_and_errors_in_order(service, client):
 )
 def test_results_that_do_not_match_the_request_are_an_error(service, client, results):
     service.replies = {("POST", "/v1/feedback"): {"results": results}}
-    with pytest.raises(ServiceError, match="the response must be JSON in the format of this version"):
+    with pytest.raises(ServiceError, match="the response must be JSON as this version of thali-client expects it"):
         client.feedback_many([("i1", []), ("i2", [])])
 
 

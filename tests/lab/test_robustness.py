@@ -138,7 +138,7 @@ def test_rows_without_a_complete_matrix_are_left_out_of_the_report_and_rejected_
     other = replace(some[1], policies=("CombLinUCB",))
     run([some[0], other], Store(tmp_path), Inline(), data=data)
     with pytest.raises(
-        ValueError, match="results contain no matrix of robustness/movielens-d6-K4 at alpha=8 sigma=0.1"
+        ValueError, match="results of robustness/movielens-d6-K4 at alpha=8 sigma=0.1 must contain at least one policy"
     ):
         Matrix.of(Results(tmp_path), "movielens", suffix=SUFFIX)
     assert Matrix.every(Results(tmp_path)) == []

@@ -125,7 +125,7 @@ def test_stages_are_in_force_when_they_should_be():
         ),
         (
             lambda: thali.Drift.gradual(MODELS["Cascade"], MODELS["Cascade"], 5, 50),
-            "'before' and 'after' of gradual must have theta of one shape, got",
+            "'before' and 'after' of gradual must have the same shape, got",
         ),
         (
             lambda: thali.Drift.gradual(None, None, 5, 50),

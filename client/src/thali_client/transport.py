@@ -247,7 +247,9 @@ def _result(response: BaseHTTPResponse, content: bytes, request_id: str, decode:
     try:
         return decode(content)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        message = f"the response must be JSON in the format of this version, got {_kind(response, content)}"
+        message = (
+            f"the response must be JSON as this version of thali-client expects it, got {_kind(response, content)}"
+        )
         raise ServiceError(f"{message}: {error}", response.status, None, _id(response, request_id)) from error
 
 

@@ -86,7 +86,8 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
         if left < K:
             whose = "" if len(wanted or unwanted) == 1 and len(unwanted or wanted or []) == 1 else f" for user {user}"
             raise ValueError(
-                f"candidates and exclude must leave at least K = {K} items of the catalog{whose}, got {left}"
+                f"arguments 'candidates' and 'exclude' must leave at least K = {K} items of the catalog{whose}, "
+                f"got {left}"
             )
         sets.append(kept)
     start = np.append(0, np.cumsum([kept.size for kept in sets])).astype(np.int64)

@@ -201,8 +201,8 @@ class Catalog:
         else:
             if len(self._arrays.weights.view) + topics.size >= 2**32:
                 raise ValueError(
-                    "weights of Catalog must have fewer than 2³² entries, including entries that put has replaced. "
-                    "Create a new catalog to free those"
+                    "weights of Catalog must have fewer than 2³² entries, including those that put() has replaced. To "
+                    "free the replaced entries, create a new catalog"
                 )
             at = len(self._arrays.weights.view)
             self._arrays.topics.extend(topics.size)

@@ -61,7 +61,9 @@ def serve(
     no_click_after: Annotated[
         float | None,
         typer.Option(
-            min=0.0, help="Treat feedback that is missing after this many seconds as no click (default: never)."
+            min=0.0,
+            help="If no feedback arrives within this many seconds, assume that nothing was clicked (default: wait "
+            "forever).",
         ),
     ] = None,
     keep_days: Annotated[

@@ -190,5 +190,8 @@ def _unzip(zipped: Path, files: Path, address: str) -> None:
             path = PurePosixPath(member.filename)
             link = stat.S_ISLNK(member.external_attr >> 16)
             if path.is_absolute() or ".." in path.parts or "\\" in member.filename or ":" in member.filename or link:
-                raise ValueError(f"{address} must contain only files inside its own folder, got {member.filename!r}")
+                raise ValueError(
+                    f"the archive at {address} must contain only relative paths without '..' and no links, "
+                    f"got {member.filename!r}"
+                )
         archive.extractall(files)

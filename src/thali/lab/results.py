@@ -197,8 +197,8 @@ def _curve(rows: pl.DataFrame) -> Curve:
     people, K = first.height, len(ordered["list"][0])
     if ordered.height != people * points or ordered.select("split", "user", "step").is_duplicated().any():
         raise ValueError(
-            f"results contain {first['experiment'][0]} with {first['policy'][0]} {first['settings'][0]} from different "
-            "data at the same scale; store the results of different data in different folders"
+            f"results of {first['experiment'][0]} with {first['policy'][0]} {first['settings'][0]} come from different "
+            "data, but have the same scale. Use a separate folder for the results of each data set"
         )
 
     def matrix(column: str) -> Any:

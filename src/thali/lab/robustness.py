@@ -65,9 +65,9 @@ class Matrix:
         matrix = cls._of(results, source, policies, suffix)
         if matrix is None:
             raise ValueError(
-                f"results contain no matrix of robustness/{source}{suffix} at {PRACTICAL}; at least one policy needs "
-                "rows for every kind of person, all with the same people and number of steps: run 'thali robustness "
-                f"{source}'"
+                f"results of robustness/{source}{suffix} at {PRACTICAL} must contain at least one policy that was run "
+                "with every kind of person, with the same people and number of steps each time, got none. Run "
+                f"'thali robustness {source}' first"
             )
         return matrix
 

@@ -151,7 +151,7 @@ def _best(model: ClickModel, K: int, users: int) -> Floats:
     """The click probability f of a model's best lists (users,). Checks that the model's values are probabilities."""
     name = type(model).__name__
     if model.users != users:
-        raise ValueError(f"users of {name} must stay the same when tastes change ({users}), got {model.users}")
+        raise ValueError(f"number of users of {name} must stay {users} when tastes change, got {model.users}")
     lists = model.best_lists(K)
     attraction = checks.within(f"attraction of {name}", model.attraction(lists), 0.0, 1.0 + 1e-9)
     for part, shares in zip(Habits._fields, model.habits(attraction), strict=True):

@@ -107,7 +107,9 @@ class Drift(ClickModel):
             shapes = " and ".join(
                 "none" if model.theta is None else str(model.theta.shape) for model in (before, after)
             )
-            raise ValueError(f"arguments 'before' and 'after' of gradual must have theta of one shape, got {shapes}")
+            raise ValueError(
+                f"theta of the arguments 'before' and 'after' of gradual must have the same shape, got {shapes}"
+            )
         when = checks.integer("when of gradual", when, low=1)
         n = checks.integer("stages of gradual", stages, low=1)
         length = checks.integer("length of gradual", length, low=n)

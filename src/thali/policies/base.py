@@ -65,8 +65,8 @@ class Policy(ABC):
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """Return lists as in :meth:`choose`, but only with items that each user may be shown. Optional for a policy."""
         raise TypeError(
-            f"candidates, exclude and catalogs with removed items need a policy that defines choose_among, "
-            f"which {self.name} does not"
+            f"{self.name} does not define choose_among(), which is needed for the arguments 'candidates' and 'exclude' "
+            "and for catalogs with removed items"
         )
 
     @abstractmethod
@@ -178,7 +178,11 @@ class Policy(ABC):
         if state.settings != settings:
             other = {name: state.settings.get(name) for name in settings if state.settings.get(name) != settings[name]}
             own = {name: settings[name] for name in other}
-            digests = " (items and topics are digests of their names)" if {"items", "topics"} & other.keys() else ""
+            digests = (
+                " (the values shown for items and topics are digests of their names)"
+                if {"items", "topics"} & other.keys()
+                else ""
+            )
             raise ValueError(
                 f"state of {self.name} must come from a policy with the same settings, {own}, got {other}{digests}"
             )

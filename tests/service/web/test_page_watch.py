@@ -327,7 +327,7 @@ def test_a_catalog_that_is_too_large_to_be_simulated(browser, tmp_path):
     weights = scipy.sparse.csr_array((np.full(L, 0.3), (np.arange(L), np.arange(L) % d)), shape=(L, d))
     catalog = thali.Catalog(weights, items=[f"i{e}" for e in range(L)], topics=[f"t{j}" for j in range(d)])
     with serving(tmp_path, catalog=catalog) as service, watching(browser, service, complaints=False) as at:
-        sentence = "Steps can be simulated only with a catalog of at most 20000 items, got one of 20001."
+        sentence = "Steps can be simulated only with a catalog of at most 20000 items, got a catalog of 20001 items."
         expect(at.page.get_by_role("alert")).to_have_text(sentence)
         expect(at.page.locator("output.step")).to_have_text("Not started")
         expect(at.page.get_by_role("button", name="Change the taste now")).to_be_disabled()

@@ -108,8 +108,8 @@ class Window(Forgetting):
         if twice.size:
             user = int(twice[0])
             raise ValueError(
-                f"shown_at must be the number of an impression that was not yet learned, got {number[user]} again for "
-                f"user {user}"
+                "shown_at must be the number of an impression that the policy has not learned from yet, "
+                f"got {number[user]} again for user {user}"
             )
         kept_here = (state.clock, state.when, state.kept_gains, state.kept_clicks, state.block, state.sums)
         slide(state.M, state.B, gains, clicks, *how, number, *kept_here)

@@ -248,7 +248,8 @@ class LinearPolicy(Policy):
             self.learn(state, lists, clicks, gains)
         else:
             raise TypeError(
-                f"{self.name}, which forgets and overrides learn, must also define learn_late if shown_at is given"
+                f"{self.name} must define learn_late() to accept shown_at, because it forgets old feedback and "
+                "overrides learn()"
             )
 
     def _learn(self, state: State, clicks: Booleans, gains: Floats, number: Integers | None) -> None:

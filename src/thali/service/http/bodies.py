@@ -65,7 +65,8 @@ class ItemBody(Body):
     """An item's weights."""
 
     weights: Weights = Field(
-        description="How attractive the item is for each topic, from 0 to 1. Topics that are left out have weight 0.",
+        description="For each topic, how attractive the item is to someone who likes the topic, from 0 to 1. Topics "
+        "that are left out have weight 0.",
         examples=[{"comedy": 0.4}],
     )
 

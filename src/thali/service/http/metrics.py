@@ -39,10 +39,13 @@ class Metrics:
             name: Counter(f"thali_{name}", description, ("learner",), **options)
             for name, description in (
                 ("impressions", "Lists shown"),
-                ("answered", "Lists with an answer. A list whose answer is undone or replaced counts again"),
+                ("answered", "Answers to lists. If an answer is undone or replaced, the new answer is counted as well"),
                 ("clicked", "Lists with a click"),
-                ("diversity", "Sum of the mean distance between two items of a list. Divide by impressions"),
-                ("exploration", "Sum of the share of exploration in the indices of a list. Divide by impressions"),
+                ("diversity", "Mean distance between the items of a list, summed over lists. Divide by impressions"),
+                (
+                    "exploration",
+                    "Share of exploration in the scores of a list, summed over lists. Divide by impressions",
+                ),
             )
         }
         self.calibration = {

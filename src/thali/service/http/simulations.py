@@ -83,7 +83,8 @@ def plan(catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Work
         )
     if len(catalog) > MAX_ITEMS:
         raise Refused(
-            "steps", f"can be simulated only with a catalog of at most {MAX_ITEMS} items, got one of {len(catalog)}"
+            "steps",
+            f"can be simulated only with a catalog of at most {MAX_ITEMS} items, got a catalog of {len(catalog)} items",
         )
     if len(catalog) < K:
         raise Refused("K", f"must be at most the number of items in the catalog ({len(catalog)}), got {K}")
@@ -94,10 +95,11 @@ def plan(catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Work
     points = [step for step in recorded.tolist() if step > body.since]
     traced = len(points) * len(body.policies) * (K + catalog.d)
     if body.trace and traced > limits.traced:
-        size = f"{len(points)} points of {len(body.policies)} policies with {K} items and {catalog.d} topics each"
+        size = f"{len(points)} × {len(body.policies)} × ({K} + {catalog.d}) = {traced}"
         raise Refused(
             "points",
-            f"must be few enough that the trace has at most {limits.traced} names and numbers, got {traced} ({size})",
+            f"must be few enough that points × policies × (K + topics) is at most {limits.traced} with trace, "
+            f"got {size}",
         )
     theta = None if body.theta is None else _preferences("theta", body.theta, catalog)
     previous, changes = 0, []

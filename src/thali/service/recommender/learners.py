@@ -72,7 +72,7 @@ class Learners(Mapping[str, Learner]):
         catalogs = {id(learner.policy.catalog) for learner in self._learners.values()}
         if len(catalogs) > 1:
             raise ValueError(
-                f"policy of Recommender must have the same catalog object in all policies, got {len(catalogs)} catalogs"
+                f"all policies of Recommender must share one catalog object, got {len(catalogs)} different ones"
             )
 
     def __getitem__(self, name: str) -> Learner:

@@ -40,9 +40,9 @@ class LiveCatalog:
         if heading is None or heading.digest != self._digest:
             if heading is not None and heading.changes and not replace:
                 raise ValueError(
-                    "catalog must be the one that the store has, because changes that were made to its items would be "
-                    f"lost (number of changes: {heading.changes}). Use --new-catalog (new_catalog=True) to use another "
-                    "catalog and discard them"
+                    "catalog must be the one that the store already uses: with another catalog, the changes made to "
+                    f"items through the API would be lost (number of changes: {heading.changes}). To discard them, use "
+                    "--new-catalog (new_catalog=True)"
                 )
             heading = Heading(1 if heading is None else heading.epoch + 1, self._digest, 0)
             store.add_catalog(heading.epoch, self._digest)

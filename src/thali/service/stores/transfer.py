@@ -233,7 +233,7 @@ def _check_file(path: Path, store: SqlStore | None = None) -> tuple[dict[str, An
             if len(set(header["topics"])) != len(header["topics"]):
                 raise ValueError("topics must be different from one another")
             if not isinstance(header["learners"], dict):
-                raise ValueError("learners must be settings by name")
+                raise ValueError("learners must be an object that maps the name of each learner to its settings")
         except (ValueError, KeyError, TypeError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
             raise ValueError(

@@ -25,7 +25,7 @@ async def stats(
 ) -> Response:
     """Get the performance of each learner: impressions, click rate with interval, diversity, exploration, calibration.
 
-    The hours are full hours of the clock. The last one is the current hour.
+    Hours begin on the hour (12:00, 13:00, …). The last one is the current hour, which is not over yet.
     """
     return json_response(await authorize(request, "read").batcher.one(GetStats(hours)))
 
@@ -44,7 +44,7 @@ async def simulations(request: Request, body: SimulationBody) -> Response:
 
 @router.get("/v1/about", summary="Describe the service", responses=documented(About))
 async def about(request: Request) -> Response:
-    """Describe the service and the caller's role: topics, learners, policies that can be simulated, limits.
+    """Describe the service (topics, learners, policies that can be simulated, limits) and return the caller's role.
 
     This needs no key. If the service has keys, callers without a valid key learn only that it has keys. The response
     does not depend on the store.

@@ -22,7 +22,7 @@ export function tasteTable(caption, { plate = false } = {}) {
   const body = el("tbody");
   const axis = el("th", { scope: "col" }, "Taste");
   const head = el("tr", {}, el("th", { scope: "col" }, "Topic"), axis,
-    el("th", { scope: "col", class: "num" }, "Learned"), plate ? el("th", { scope: "col", class: "num" }, "In this list") : null);
+    el("th", { scope: "col", class: "num" }, "Learned"), plate ? el("th", { scope: "col", class: "num" }, "Covered") : null);
   const element = el("table", { class: "taste" }, el("caption", {}, caption), el("thead", {}, head), body);
 
   function row(topic) {

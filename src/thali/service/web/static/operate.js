@@ -120,7 +120,7 @@ export function operate(place, service) {
     const key = JSON.stringify(health.slowest);
     if (slowest.dataset.key === key) return; // leave the rows as they are, since the person may be selecting an id
     slowest.dataset.key = key;
-    slowest.replaceChildren(...health.slowest.slice(0, 10).map((one) => el("tr", {}, el("td", { class: "num" }, `${number(one.ms, 1)} ms`), el("td", {}, `${one.method} ${one.route}`), el("td", { class: "num" }, String(one.status)), el("td", {}, clock(one.at)), el("td", {}, el("code", {}, one.request_id)))));
+    slowest.replaceChildren(...health.slowest.slice(0, 10).map((one) => el("tr", {}, el("td", { class: "num" }, `${number(one.ms, 1)} ms`), el("td", {}, `${one.method} ${one.route === "none" ? "(no API route)" : one.route}`), el("td", { class: "num" }, String(one.status)), el("td", {}, clock(one.at)), el("td", {}, el("code", {}, one.request_id)))));
   }
 
   // A user

@@ -48,7 +48,7 @@ function reason(item, above, { diverse }) {
   const topics = Object.entries(item.gains).filter(([, gain]) => gain >= 0.005).map(([topic]) => topic);
   const repeated = Object.keys(item.gains).filter((topic) => above[topic] > 1 / 3);
   const parts = [topics.length ? `${diverse ? "Adds" : "Has"} ${joined(topics)}.` : "Adds no topic."];
-  if (repeated.length) parts.push(`Items above already cover some of ${joined(repeated)}.`);
+  if (repeated.length) parts.push(`Topics that the items above already cover in part: ${joined(repeated)}.`);
   return `${parts.join(" ")} Belief ${number(item.belief)}, exploration ${number(item.exploration)}.`;
 }
 

@@ -286,7 +286,7 @@ export function watch(place, service) {
   setSliders(settings.theta);
   place.append(
     el("h1", {}, "Watch policies learn a hidden taste"),
-    el("p", { class: "lead" }, "A policy is a method that chooses lists and learns from clicks. Here, several policies learn the taste of a simulated person. The person reads each list from the top and clicks the first item that attracts them, which is partly random. No policy is told the taste. All policies face the same random numbers, so that you can compare them."),
+    el("p", { class: "lead" }, "A policy is a method that chooses lists and learns from clicks. Here, several policies learn the taste of a simulated person. The person reads each list from the top and clicks the first item that attracts them. Whether an item attracts them is partly random. No policy is told the taste. All policies face the same random numbers, so that you can compare them."),
     el("div", { class: "row steering" }, pauseButton,
       el("label", { class: "field speed" }, el("span", {}, "Speed"), slider, speedText),
       el("button", { type: "button", click: () => begin({ theta: randomTaste(service.topics), seed: newSeed() }) }, "New person"),
@@ -301,7 +301,7 @@ export function watch(place, service) {
         el("p", { class: "note" }, `The best list is built for the true taste, which the policies do not know. Recent rate is the click rate over about the last ${RECENT} steps. Taste error is the distance between the learned and the true taste. It is missing (–) for policies that learn about items instead of topics.`)),
       el("section", { class: "card", "aria-label": "True and learned taste" },
         el("table", { class: "taste tall" }, el("caption", {}, "True taste and learned tastes"), el("thead", {}, el("tr", {}, ...["Topic", "Taste"].map((name) => el("th", { scope: "col" }, name)), el("th", { scope: "col", class: "num" }, "True taste"))), tastes),
-        el("p", { class: "note" }, el("i", { class: "sample truth" }), "true taste. The colored marks show what each policy has learned, from top to bottom in the order of the other table."))),
+        el("p", { class: "note" }, el("i", { class: "sample truth" }), "true taste. Each colored mark shows what one policy has learned. Within a row, the marks are in the order of the policies in the table of results."))),
     el("h2", {}, "Current lists of the policies (bold: also in the best list)"),
     lists,
     el("div", { class: "columns" },
