@@ -19,7 +19,7 @@ def test_sparse_and_dense_weights_are_the_same_catalog(make):
     np.testing.assert_array_equal(dense.gains([[0, 2]]), sparse.gains([[0, 2]]))
 
 
-def test_a_catalog_does_not_follow_the_callers_array_and_cannot_be_written():
+def test_a_catalog_copies_the_callers_array_and_is_read_only():
     mine = W.copy()
     catalog = thali.Catalog(mine)
     mine[0, 0] = 0.9
@@ -33,7 +33,7 @@ def test_layout_and_precision_of_the_array_do_not_matter(change):
     np.testing.assert_allclose(thali.Catalog(change(W)).weights, W, rtol=1e-7)
 
 
-def test_names_find_their_index_and_strangers_are_refused():
+def test_names_map_to_indices_and_unknown_names_are_refused():
     catalog = thali.Catalog(W, items=["a", "b", "c"], topics=("x", "y", "z"))
     assert (catalog.item("c"), catalog.topic_index("y")) == (2, 1)
     assert thali.Catalog(W).item(2) == 2
@@ -100,7 +100,7 @@ def test_bad_names_and_coverage_are_refused(names, message):
 
 
 class Ledger:
-    """A catalog and, beside it, what it ought to hold: rows by index, and the index of each name."""
+    """A catalog together with its expected contents: the rows by index, and the index of each name."""
 
     def __init__(self, W, coverage, **names):
         self.catalog = thali.Catalog(W, coverage=coverage, **names)
@@ -108,32 +108,34 @@ class Ledger:
 
     def put(self, name, row):
         e = self.catalog.put(name, row)
-        assert e == self.index.setdefault(name, len(self.rows))  # a new index, or the item's own
+        assert e == self.index.setdefault(name, len(self.rows))  # a new index, or the one the item already has
         self.rows[e:] = [np.array(row), *self.rows[e + 1 :]]
 
     def remove(self, name):
         assert self.catalog.remove(name) == self.index.pop(name)
 
     def check(self, rng, users=4):
-        """Lists are those of a catalog made anew, without what was removed, and of the plain loop."""
-        W, there = np.array(self.rows), np.array(sorted(self.index.values()))
-        c, d, K = self.catalog, W.shape[1], min(len(there), int(rng.integers(1, 9)))
-        assert (len(c), c.L) == (len(there), len(W))
-        np.testing.assert_array_equal(np.flatnonzero(c.present), there)
-        fresh = thali.Catalog(W[there], coverage=c.coverage)
+        """Check that lists equal those of a new catalog without the removed items, and those of the plain loop."""
+        W, present = np.array(self.rows), np.array(sorted(self.index.values()))
+        c, d, K = self.catalog, W.shape[1], min(len(present), int(rng.integers(1, 9)))
+        assert (len(c), c.L) == (len(present), len(W))
+        np.testing.assert_array_equal(np.flatnonzero(c.present), present)
+        fresh = thali.Catalog(W[present], coverage=c.coverage)
         estimate, spread = rng.normal(size=(users, d)), rng.normal(size=(users, d, d))
-        estimate[0], estimate[-1] = np.abs(estimate[0]), 1.0  # for the last, the largest sum of weights is best
+        estimate[0], estimate[-1] = np.abs(estimate[0]), 1.0  # the last user prefers the largest sum of weights
         inverse = np.linalg.inv(np.eye(d) + spread @ spread.transpose(0, 2, 1))
         inverse = (inverse + inverse.transpose(0, 2, 1)) / 2
         alpha = rng.choice([0.0, 0.1, 1.0, 8.0], size=users)
         features = str(rng.choice(["gains", "items"]))
-        found = greedy(c, estimate, inverse, alpha, K=K, features=features)
-        anew = greedy(fresh, estimate, inverse, alpha, K=K, features=features)
-        np.testing.assert_array_equal(found, there[anew])
+        lists = greedy(c, estimate, inverse, alpha, K=K, features=features)
+        fresh_lists = greedy(fresh, estimate, inverse, alpha, K=K, features=features)
+        np.testing.assert_array_equal(lists, present[fresh_lists])
         plain = plain_list(W, c.coverage, estimate[0], inverse[0], alpha[0], K, features, shown=c.present)
-        assert found[0].tolist() == plain
-        np.testing.assert_array_equal(thali.greedy_lists(c, estimate, K), there[thali.greedy_lists(fresh, estimate, K)])
-        return found
+        assert lists[0].tolist() == plain
+        np.testing.assert_array_equal(
+            thali.greedy_lists(c, estimate, K), present[thali.greedy_lists(fresh, estimate, K)]
+        )
+        return lists
 
     def check_arrays(self):
         W = np.array(self.rows)
@@ -149,7 +151,7 @@ class Ledger:
 
 
 def some_row(d, rng, like=None):
-    """Weights on other topics, on those of a row, or none."""
+    """Return weights on random topics, on the topics of the row `like`, or on no topic."""
     if like is not None and like.any() and rng.random() < 0.6:
         return np.minimum(1.0, like * rng.choice([1.0, 0.5, 1.05]) * rng.choice([rng.random(d), np.ones(d)]))
     if rng.random() < 0.1:
@@ -160,24 +162,24 @@ def some_row(d, rng, like=None):
 
 @pytest.mark.parametrize("coverage", ["probabilistic", "max"])
 @pytest.mark.parametrize("seed", range(6))
-def test_after_any_changes_lists_are_those_of_a_catalog_made_anew(coverage, seed):
+def test_after_any_changes_lists_equal_those_of_a_new_catalog(coverage, seed):
     rng = np.random.default_rng([seed, len(coverage)])
     d = [1, 2, 3, 4, 6, 9][seed]
     start = np.array([some_row(d, rng) for _ in range(int(rng.integers(1, 60)))])
     ledger = Ledger(start, coverage)
-    gone = []
-    for step in range(400):  # the first steps are before the index was asked for
+    removed = []
+    for step in range(400):  # the first steps happen before the index is built
         names = list(ledger.index)
         match rng.choice(["new", "change", "remove", "back"], p=[0.4, 0.35, 0.2, 0.05]):
             case "remove" if len(names) > 1:
                 name = names[rng.integers(len(names))]
                 ledger.remove(name)
-                gone.append(name)
+                removed.append(name)
             case "change":
                 name = names[rng.integers(len(names))]
                 ledger.put(name, some_row(d, rng, ledger.rows[ledger.index[name]]))
-            case "back" if gone:
-                name = gone.pop(int(rng.integers(len(gone))))
+            case "back" if removed:
+                name = removed.pop(int(rng.integers(len(removed))))
                 before = ledger.catalog.L
                 ledger.put(name, some_row(d, rng))
                 assert ledger.index[name] == before
@@ -193,7 +195,7 @@ def test_after_any_changes_lists_are_those_of_a_catalog_made_anew(coverage, seed
 @pytest.mark.parametrize("coverage", ["probabilistic", "max"])
 @pytest.mark.parametrize("size", [1, 2, 4, 5, 20])
 def test_changes_in_place_within_large_trees(coverage, size):
-    """700 items with the same topics: made larger than all, smaller, alike, removed and put again."""
+    """700 items with the same topics. Some become larger than all others, smaller or equal; some are replaced."""
     rng = np.random.default_rng([size, len(coverage)])
     d = size + 1
     W = np.zeros((700, d))
@@ -203,12 +205,12 @@ def test_changes_in_place_within_large_trees(coverage, size):
     for step in range(300):
         name = list(ledger.index)[rng.integers(len(ledger.index))]
         row = np.zeros(d)
-        # Within the boxes or below them; later, also above the corner, or so that only the largest sum is exceeded.
+        # First within the boxes or below them. Later also above the corner, or above the largest sum only.
         low, high = [(0.3, 0.6), (0.0, 0.3), (0.5, 0.9), (0.55, 0.6)][rng.integers(2 if step < 150 else 4)]
         row[:size] = rng.uniform(low, high, size=size)
         if step % 7 == 0:
             row = np.array(ledger.rows[rng.integers(700)])
-        elif step % 3 == 0 and step < 150:  # within the corner and the largest sum, yet one of the best
+        elif step % 3 == 0 and step < 150:  # not above the corner or the largest sum, but one of the best
             top = max((ledger.rows[e] for e in ledger.index.values()), key=np.sum)
             row[:size] = rng.permutation(top[:size]) * rng.uniform(0.99, 1.0)
         ledger.put(name, row)
@@ -223,7 +225,7 @@ def test_changes_in_place_within_large_trees(coverage, size):
 
 @pytest.mark.parametrize("coverage", ["probabilistic", "max"])
 def test_many_new_items_with_the_same_topics(coverage):
-    """They go to trees of 8 places, then 16, 32 and 64; of no topics too."""
+    """New items go into trees of 8 places, then 16, 32 and 64. Items without topics are also added."""
     rng = np.random.default_rng(8)
     ledger = Ledger(np.array([[0.5, 0.0, 0.2], [0.0, 0.1, 0.0]]), coverage)
     ledger.check(rng)
@@ -241,7 +243,7 @@ def test_many_new_items_with_the_same_topics(coverage):
     ledger.check_arrays()
 
 
-def test_names_are_indices_by_default_also_when_items_come_and_go():
+def test_names_are_indices_by_default_also_after_items_are_added_and_removed():
     catalog = thali.Catalog(W)
     assert (catalog.put(3, [0.1, 0.2, 0.3]), catalog.put(1, [0.0, 0.9, 0.0])) == (3, 1)
     assert (catalog.remove(0), catalog.put(0, [1.0, 0.0, 0.0])) == (0, 4)
@@ -249,14 +251,14 @@ def test_names_are_indices_by_default_also_when_items_come_and_go():
     np.testing.assert_array_equal(catalog.weights[1], [0.0, 0.9, 0.0])
 
 
-def test_a_removed_item_keeps_its_weights_and_a_snapshot_its_own():
+def test_a_removed_item_keeps_its_weights_and_a_snapshot_does_not_change():
     catalog = thali.Catalog(sp.csr_array(W))
     before = catalog.weights
     catalog.put("new", [0.0, 0.0, 0.7])
     catalog.remove(2)
     np.testing.assert_array_equal(before.toarray(), W)
     np.testing.assert_array_equal(catalog.weights.toarray(), [*W, [0.0, 0.0, 0.7]])
-    np.testing.assert_array_equal(catalog.gains([[2]]), [[W[2]]])  # for clicks that come late
+    np.testing.assert_array_equal(catalog.gains([[2]]), [[W[2]]])  # needed for clicks that arrive late
     assert catalog.present.tolist() == [True, True, False, True]
     for array in (catalog.present, catalog.dense, catalog.weights.data):
         with pytest.raises(ValueError, match="read-only"):
@@ -299,7 +301,7 @@ def test_bad_changes_are_refused_and_nothing_is_changed(change, message, indexed
     assert thali.greedy_lists(catalog, [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], K=2).tolist() == [[0, 2], [2, 0]]
 
 
-def test_a_policy_whose_lists_are_longer_than_what_is_left_says_so():
+def test_a_policy_whose_lists_are_longer_than_the_catalog_is_refused():
     catalog = thali.Catalog(W)
     policies = [policy(catalog, 3) for policy in thali.POLICIES.values()]
     states = [policy.init(2) for policy in policies]

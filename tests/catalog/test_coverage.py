@@ -1,4 +1,4 @@
-"""c(S) is monotone and submodular, gains are its differences, and a coverage of one's own takes the same road."""
+"""c(S) is monotone and submodular, gains are its differences, and a custom coverage is used in the same way."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ KINDS = ["probabilistic", "max", Saturating()]
 
 
 def covered(catalog, items):
-    """c(S) as the sum of the gains of a list of S."""
+    """Return c(S), computed as the sum of the gains of a list of the items in S."""
     return catalog.gains([items])[0].sum(axis=0) if items else np.zeros(catalog.d)
 
 
@@ -44,7 +44,7 @@ def test_gains_equal_the_definition(kind, W, data):
         np.testing.assert_allclose(gains[k], reference.gain(W, item, items[:k], kind), rtol=1e-12, atol=1e-15)
 
 
-def test_the_general_road_leads_where_the_compiled_one_does():
+def test_a_coverage_object_gives_the_same_results_as_the_compiled_coverage():
     """The paper's coverage given as an object: the same lists, gains and attraction in every policy and model."""
     rng = np.random.default_rng(1)
     W = weights("sparse", 15, 4, rng)
@@ -61,7 +61,7 @@ def test_the_general_road_leads_where_the_compiled_one_does():
 
 
 class Gains(Saturating):
-    """With all gains in one call."""
+    """A coverage that computes the gains of all items in one call."""
 
     calls = 0
 
@@ -70,7 +70,7 @@ class Gains(Saturating):
         return np.exp(-weights.sum(axis=0)) * (1.0 - np.exp(-catalog_weights))
 
 
-def test_all_gains_in_one_call_are_used_and_agree():
+def test_a_gains_method_is_used_and_gives_the_same_lists():
     rng = np.random.default_rng(2)
     W, theta = rng.random((20, 4)), rng.dirichlet(np.ones(4), size=2)
     one_by_one, at_once = (thali.Catalog(W, coverage=c) for c in (Saturating(), Gains()))
@@ -79,7 +79,7 @@ def test_all_gains_in_one_call_are_used_and_agree():
 
 
 class Share:
-    """Modular: the share of all weight. It sees sets, never an item twice, and hands out its own buffer."""
+    """A modular coverage: the share of the total weight. It refuses repeated items and returns its own buffer."""
 
     def __init__(self, total):
         self.total, self.buffer = total, np.zeros(len(total))
@@ -90,7 +90,7 @@ class Share:
         return self.buffer
 
 
-def test_a_coverage_sees_sets_and_may_reuse_its_buffer():
+def test_a_coverage_gets_distinct_items_and_may_reuse_its_buffer():
     W = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.05, 0.3]])
     catalog = thali.Catalog(W, coverage=Share(W.sum(axis=0)))
     np.testing.assert_allclose(catalog.gains([[0, 2]])[0], W[[0, 2]] / W.sum(axis=0))

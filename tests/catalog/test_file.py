@@ -1,4 +1,4 @@
-"""A catalog as a file: what comes back, what other tools may write, and what is refused."""
+"""A catalog as a file: saving and loading, files from other tools, and files that are refused."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ def catalogs(draw):
 
 
 @given(catalogs(), st.data())
-def test_what_was_saved_comes_back_to_the_last_bit(tmp_path_factory, catalog, data):
+def test_a_saved_catalog_is_loaded_bit_for_bit(tmp_path_factory, catalog, data):
     path = tmp_path_factory.mktemp("catalog") / "c.parquet"
     kept = list(catalog.items)
     for name in data.draw(st.lists(st.sampled_from(kept), max_size=len(kept) - 1, unique=True)):
@@ -47,7 +47,7 @@ def test_what_was_saved_comes_back_to_the_last_bit(tmp_path_factory, catalog, da
     assert catalog_digest(path) == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_an_item_that_was_removed_and_put_again_is_there_once_with_its_new_weights(tmp_path):
+def test_an_item_removed_and_added_again_is_saved_once_with_its_new_weights(tmp_path):
     catalog = thali.Catalog([[0.1], [0.2]], items=["a", "b"])
     catalog.remove("a")
     catalog.put("a", [0.3])
@@ -56,7 +56,7 @@ def test_an_item_that_was_removed_and_put_again_is_there_once_with_its_new_weigh
     assert (list(loaded.items), loaded.dense.tolist()) == (["b", "a"], [[0.2], [0.3]])
 
 
-def test_names_come_back_as_text(tmp_path):
+def test_names_are_loaded_as_text(tmp_path):
     catalog = thali.Catalog(np.eye(2), items=np.array([5, 7]), topics=[np.str_("x"), 0.5])
     thali.save_catalog(catalog, tmp_path / "c.parquet")
     loaded = thali.load_catalog(tmp_path / "c.parquet")
@@ -98,7 +98,7 @@ def emptied():
         ([[1.0]], TypeError, "catalog of save_catalog must be a thali.Catalog"),
     ],
 )
-def test_what_no_file_can_hold_is_refused_and_the_file_there_stays(tmp_path, catalog, error, message):
+def test_a_catalog_that_cannot_be_saved_is_refused_and_the_existing_file_stays(tmp_path, catalog, error, message):
     path = tmp_path / "c.parquet"
     path.write_bytes(b"before")
     with pytest.raises(error, match=message):
@@ -106,7 +106,7 @@ def test_what_no_file_can_hold_is_refused_and_the_file_there_stays(tmp_path, cat
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"before"]
 
 
-def test_a_full_disk_leaves_the_file_that_was_there_and_nothing_else(tmp_path):
+def test_a_full_disk_leaves_the_existing_file_and_nothing_else(tmp_path):
     path = tmp_path / "c.parquet"
     thali.save_catalog(thali.Catalog([[1.0]], items=["before"]), path)
     code = f"""
@@ -120,15 +120,15 @@ thali.save_catalog(thali.Catalog(numpy.random.default_rng(0).random((5000, 2))),
     assert list(thali.load_catalog(path).items) == ["before"]
 
 
-# Files of other tools
+# Files from other tools
 
 GOOD = {"item": ["b", "a", "c"], "topics": [["y", "x"], ["x"], []], "weights": [[0.5, 1.0], [0.25], []]}
 
 
-def written(tmp_path, frame, about=None):
+def write_file(tmp_path, frame, metadata=None):
     path = tmp_path / "c.parquet"
     frame = pl.DataFrame(frame, strict=False) if isinstance(frame, dict) else frame
-    frame.write_parquet(path, metadata=None if about is None else {KEY: about})
+    frame.write_parquet(path, metadata=None if metadata is None else {KEY: metadata})
     return path
 
 
@@ -140,16 +140,16 @@ def written(tmp_path, frame, about=None):
         {"item": pl.Enum(["a", "b", "c"])},
     ],
 )
-def test_a_file_without_our_metadata_has_topics_by_name(tmp_path, change):
-    catalog = thali.load_catalog(written(tmp_path, pl.DataFrame(GOOD).with_columns(more=1).cast(change)))
+def test_a_file_without_our_metadata_has_topics_sorted_by_name(tmp_path, change):
+    catalog = thali.load_catalog(write_file(tmp_path, pl.DataFrame(GOOD).with_columns(more=1).cast(change)))
     assert (list(catalog.items), list(catalog.topics)) == (["b", "a", "c"], ["x", "y"])
     assert catalog.coverage == "probabilistic"
     assert catalog.dense.tolist() == [[1.0, 0.5], [0.25, 0.0], [0.0, 0.0]]
 
 
-def test_whole_numbers_are_names_and_no_weight_at_all_is_a_catalog(tmp_path):
-    about = json.dumps({"format": FORMAT, "topics": ["z"], "coverage": "max"})
-    catalog = thali.load_catalog(written(tmp_path, {"item": [7], "topics": [[]], "weights": [[]]}, about))
+def test_whole_numbers_become_names_and_a_catalog_may_have_no_weights(tmp_path):
+    metadata = json.dumps({"format": FORMAT, "topics": ["z"], "coverage": "max"})
+    catalog = thali.load_catalog(write_file(tmp_path, {"item": [7], "topics": [[]], "weights": [[]]}, metadata))
     assert (list(catalog.items), list(catalog.topics), catalog.coverage) == (["7"], ["z"], "max")
     assert catalog.dense.tolist() == [[0.0]]
 
@@ -181,14 +181,14 @@ def test_whole_numbers_are_names_and_no_weight_at_all_is_a_catalog(tmp_path):
         ({"topics": [[], [], []], "weights": [[], [], []]}, "must have at least one topic, got none"),
     ],
 )
-def test_a_bad_row_is_refused_with_file_row_and_rule(tmp_path, change, message):
-    path = written(tmp_path, GOOD | change)
+def test_a_bad_row_is_refused_and_the_message_names_file_row_and_rule(tmp_path, change, message):
+    path = write_file(tmp_path, GOOD | change)
     with pytest.raises(ValueError, match=f"c.parquet.*{message}"):
         thali.load_catalog(path)
 
 
 @pytest.mark.parametrize(
-    ("about", "message"),
+    ("metadata", "message"),
     [
         ({"topics": ["x"]}, "row 1: topic 'y' is not in the list of topics in the file's metadata"),
         ({"topics": ["x", "y", "x"]}, "topics must be unique"),
@@ -198,17 +198,17 @@ def test_a_bad_row_is_refused_with_file_row_and_rule(tmp_path, change, message):
         ({"format": "thali-catalog-9"}, "format must be 'thali-catalog-1'"),
     ],
 )
-def test_metadata_that_does_not_fit_is_refused(tmp_path, about, message):
+def test_metadata_that_does_not_fit_is_refused(tmp_path, metadata, message):
     whole = {"format": FORMAT, "topics": ["y", "x", "z"], "coverage": "max"}
-    assert list(thali.load_catalog(written(tmp_path, GOOD, json.dumps(whole))).topics) == ["y", "x", "z"]
+    assert list(thali.load_catalog(write_file(tmp_path, GOOD, json.dumps(whole))).topics) == ["y", "x", "z"]
     with pytest.raises(ValueError, match=f"c.parquet.*{message}"):
-        thali.load_catalog(written(tmp_path, GOOD, json.dumps(whole | about)))
+        thali.load_catalog(write_file(tmp_path, GOOD, json.dumps(whole | metadata)))
     with pytest.raises(ValueError, match="c.parquet: the metadata 'thali' must be as written by save_catalog"):
-        thali.load_catalog(written(tmp_path, GOOD, "no json"))
+        thali.load_catalog(write_file(tmp_path, GOOD, "no json"))
 
 
-def test_what_is_no_whole_parquet_file_is_refused(tmp_path):
-    whole = written(tmp_path, GOOD).read_bytes()
+def test_an_incomplete_or_missing_file_is_refused(tmp_path):
+    whole = write_file(tmp_path, GOOD).read_bytes()
     part = tmp_path / "part.parquet"
     for size in (0, 4, len(whole) // 2, len(whole) - 1):
         part.write_bytes(whole[:size])
@@ -216,7 +216,7 @@ def test_what_is_no_whole_parquet_file_is_refused(tmp_path):
             thali.load_catalog(part)
     for name in GOOD:
         with pytest.raises(ValueError, match=f"c.parquet must have a column '{name}'"):
-            thali.load_catalog(written(tmp_path, pl.DataFrame(GOOD).drop(name)))
+            thali.load_catalog(write_file(tmp_path, pl.DataFrame(GOOD).drop(name)))
     with pytest.raises(ValueError, match="must be a file, got a folder"):
         thali.load_catalog(tmp_path)
     with pytest.raises(FileNotFoundError, match="none.parquet does not exist"):
@@ -236,7 +236,7 @@ def test_text_names():
 
 @pytest.mark.slow
 def test_a_million_items_are_saved_and_loaded_in_seconds(tmp_path):
-    """About 2 s each here; the floor leaves room for a slower machine."""
+    """Saving and loading take about 2 s each on our machine. The limits leave room for a slower one."""
     L, d = 1_000_000, 40
     rng = np.random.default_rng(0)
     topics = (rng.integers(d, size=(L, 1)) + np.array([0, 7, 19])) % d

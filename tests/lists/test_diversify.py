@@ -13,14 +13,14 @@ from thali.lists.plain import indices
 
 
 def believed(style, seed, L=25, d=4):
-    """A catalog's weights, and what a learner might believe: some of it negative, some certain."""
+    """A catalog's weights and a possible belief of a learner. Some estimates are negative, and some are certain."""
     rng = np.random.default_rng([STYLES.index(style), seed])
     X = rng.random((3, d))
     return weights(style, L, d, rng), rng.normal(0.1, 0.4, size=d), np.linalg.inv(np.eye(d) + X.T @ X), rng
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_mmr_equals_transcription(style):
+def test_mmr_equals_its_transcription(style):
     for seed in range(8):
         W, estimate, inverse, rng = believed(style, seed)
         alpha, trade_off, K = rng.choice([0.0, 0.5]), rng.choice([0.0, 0.2, 0.5, 0.9]), int(rng.choice([1, 5, 25]))
@@ -31,10 +31,10 @@ def test_mmr_equals_transcription(style):
         worth = plain.relevance(W, estimate, inverse, alpha)
         for k, e in enumerate(lists):
             values = plain.mmr_values(W, worth, lists[:k], trade_off, range(25))
-            assert values[e] >= max(values.values()) - 1e-12, k  # rounding may decide between equals
+            assert values[e] >= max(values.values()) - 1e-12, k  # rounding may decide ties
 
 
-def test_mmr_at_its_limits_among_ties_and_among_what_may_be_shown():
+def test_mmr_at_its_limits_with_ties_and_with_restricted_items():
     for style in STYLES:
         W, estimate, inverse, _ = believed(style, 20)
         values = np.empty(25)
@@ -56,7 +56,7 @@ def test_mmr_at_its_limits_among_ties_and_among_what_may_be_shown():
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_divrank_equals_a_matrix_of_all_steps(style):
+def test_divrank_equals_its_transcription_with_a_full_matrix(style):
     for seed in range(6):
         W, estimate, inverse, rng = believed(style, seed)
         items, prior, p = thali.Catalog(W).sparse, rng.dirichlet(np.full(25, 0.5)), np.empty(25)
@@ -68,7 +68,7 @@ def test_divrank_equals_a_matrix_of_all_steps(style):
         worth = plain.relevance(W, estimate, inverse, alpha)
         near = sorted([e for e in plain.top(worth, pool + 2) if e not in (1, 2)][:pool])
         prior = np.maximum([worth[e] for e in near], 0.0)
-        prior = (prior + 1e-9 * prior.max()) * np.linspace(1.01, 1.0, len(near))  # tilted, for twins
+        prior = (prior + 1e-9 * prior.max()) * np.linspace(1.01, 1.0, len(near))  # tilted to break ties
         p = dict(zip(near, plain.divrank(W[near], prior / prior.sum(), 0.9, 0.25, 200), strict=True))
         policy = thali.CascadeLinUCB(thali.Catalog(W), 5, alpha=alpha, sigma=1.0, build=thali.DivRank(pool=pool))
         state = policy.init(1)
@@ -90,7 +90,7 @@ def test_divrank_at_its_limits():
         thali.Catalog(np.repeat(0.6 * np.eye(4), 5, axis=0)), 4, theta=[0.4, 0.3, 0.2, 0.1], build=thali.DivRank()
     )
     assert twins.recommend(twins.init(1)).tolist() == [[0, 5, 10, 15]]
-    for seed in range(20):  # four cliques, one topic each, of items that are nearly the same
+    for seed in range(20):  # four groups of nearly equal items, one topic per group
         rng = np.random.default_rng(seed)
         W = np.clip(
             np.repeat(0.6 * np.eye(4), 6, axis=0) * rng.uniform(0.8, 1, (24, 1)) + 0.01 * rng.random((24, 4)), 0, 1
@@ -99,7 +99,7 @@ def test_divrank_at_its_limits():
         assert sorted(oracle.recommend(oracle.init(1))[0] // 6) == [0, 1, 2, 3]
 
 
-def test_weights_too_small_to_compare_are_like_no_other():
+def test_items_with_weights_too_small_to_compare_are_still_listed():
     catalog = thali.Catalog([[1e-200, 0], [1e-200, 0], [0, 0.5], [0.3, 0.2]])
     for build in (thali.MMR(), thali.DivRank()):
         oracle = thali.Oracle(catalog, 4, theta=[0.5, 0.5], build=build)

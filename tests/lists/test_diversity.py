@@ -1,4 +1,4 @@
-"""Each measure of diversity against a loop over its definition, within bounds, and blind or not to order."""
+"""Each measure of diversity against a loop over its definition, its bounds, and whether it depends on order."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ from thali.lists import diversity
 
 @st.composite
 def served(draw, d=None):
-    """Weights, two lists of equal length (1 to all items) and θ for each, summing to 1 or 0; zero rows are common."""
+    """Weights with some zero rows, two lists of equal length (1 to all items), and a θ per list that sums to 1 or 0."""
     W = draw(covers(draw(st.integers(1, 5)) if d is None else d))
     W[draw(st.lists(st.sampled_from(range(len(W))), max_size=2))] = 0.0
     K = draw(st.integers(1, len(W)))
@@ -35,7 +35,10 @@ def plain_coverage(W, items, kind):
 
 
 def plain_distance(W, items):
-    """The mean over pairs of 1 - |A∩B| / sqrt(|A|·|B|), the cosine of two sets; 0 where one is empty, 1 of no pairs."""
+    """The mean over pairs of 1 - |A∩B| / sqrt(|A|·|B|), which is 1 minus the cosine of two sets.
+
+    A pair with an empty set counts as 0. If there are no pairs, the result is 1.
+    """
     distances = []
     for a, b in itertools.combinations(items, 2):
         A, B = topics(W, a), topics(W, b)
@@ -44,7 +47,7 @@ def plain_distance(W, items):
 
 
 def plain_entropy(W, items):
-    """-Σ_j p_j log p_j / log d, p_j the share of the votes: one an item, divided evenly among its topics."""
+    """-Σ_j p_j log p_j / log d. p_j is topic j's share of the votes; each item divides one vote among its topics."""
     votes = dict.fromkeys(range(W.shape[1]), 0.0)
     for item in items:
         for j in topics(W, item):
@@ -56,7 +59,7 @@ def plain_entropy(W, items):
 
 
 def plain_err_ia(W, items, theta):
-    """Σ_j θ_j Σ_k (1/k)·w̄(a_k,j)·Π_{i<k}(1 - w̄(a_i,j)): 1/k where a user of intent j stops at position k."""
+    """Σ_j θ_j Σ_k (1/k)·w̄(a_k,j)·Π_{i<k}(1 - w̄(a_i,j)): a user with intent j who stops at position k adds 1/k."""
     total = 0.0
     for j in range(W.shape[1]):
         reaches = 1.0
@@ -77,36 +80,36 @@ MEASURES = {
 @given(case=served())
 @example(case=(np.zeros((2, 3)), [[0, 1], [1, 0]], np.full((2, 3), 1 / 3)))
 @example(case=(np.ones((3, 3)), [[0, 1, 2], [1, 0, 2]], np.full((2, 3), 1 / 3)))
-def test_equals_its_definition_in_any_order_from_0_to_1(name, case):
+def test_each_measure_equals_its_definition_in_any_order_and_is_from_0_to_1(name, case):
     W, lists, _ = case
     measure, plain = MEASURES[name]
-    found = measure(thali.Catalog(W), lists)
-    np.testing.assert_allclose(found, [plain(W, items) for items in lists], rtol=1e-12, atol=1e-12)
-    assert (found >= -1e-12).all()
-    assert (found <= 1 + 1e-12).all()
-    turned = measure(thali.Catalog(W), [items[::-1] for items in lists])
-    np.testing.assert_allclose(turned, found, rtol=1e-12, atol=1e-12)
+    values = measure(thali.Catalog(W), lists)
+    np.testing.assert_allclose(values, [plain(W, items) for items in lists], rtol=1e-12, atol=1e-12)
+    assert (values >= -1e-12).all()
+    assert (values <= 1 + 1e-12).all()
+    values_reversed = measure(thali.Catalog(W), [items[::-1] for items in lists])
+    np.testing.assert_allclose(values_reversed, values, rtol=1e-12, atol=1e-12)
 
 
 @given(case=served())
-def test_coverage_is_that_of_the_catalog(case):
+def test_topic_coverage_uses_the_coverage_of_the_catalog(case):
     W, lists, _ = case
-    found = diversity.topic_coverage(thali.Catalog(W, coverage="max"), lists)
-    np.testing.assert_allclose(found, [plain_coverage(W, items, "max") for items in lists], rtol=1e-12, atol=1e-12)
+    values = diversity.topic_coverage(thali.Catalog(W, coverage="max"), lists)
+    np.testing.assert_allclose(values, [plain_coverage(W, items, "max") for items in lists], rtol=1e-12, atol=1e-12)
 
 
 @given(case=served())
-def test_err_ia_equals_its_definition_from_0_to_1(case):
+def test_err_ia_equals_its_definition_and_is_from_0_to_1(case):
     W, lists, theta = case
-    found = diversity.err_ia(thali.Catalog(W), lists, theta)
+    values = diversity.err_ia(thali.Catalog(W), lists, theta)
     plain = [plain_err_ia(W, items, t) for items, t in zip(lists, theta, strict=True)]
-    np.testing.assert_allclose(found, plain, rtol=1e-12, atol=1e-12)
-    assert (found >= 0).all()
-    assert (found <= 1 + 1e-12).all()
+    np.testing.assert_allclose(values, plain, rtol=1e-12, atol=1e-12)
+    assert (values >= 0).all()
+    assert (values <= 1 + 1e-12).all()
 
 
 @given(W=covers(1), data=st.data())
-def test_err_of_one_intent_is_largest_for_the_most_satisfying_first(W, data):
+def test_err_of_one_intent_is_largest_with_the_most_satisfying_items_first(W, data):
     items = data.draw(st.permutations(range(len(W))))[:5]
     orders = list(itertools.permutations(items))
     values = diversity.err_ia(thali.Catalog(W), orders, np.ones((len(orders), 1)))
@@ -124,7 +127,7 @@ def test_err_ia_does_not_fall_when_an_item_better_in_every_topic_moves_to_the_to
 
 
 def test_known_values():
-    """Order matters to ERR-IA alone: the wanted film first is worth 1, second 1/2."""
+    """Order matters only to ERR-IA: the wanted item is worth 1 at the first position and 1/2 at the second."""
     catalog = thali.Catalog([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
     assert diversity.err_ia(catalog, [[0, 1], [1, 0]], [[1.0, 0.0, 0.0]] * 2).tolist() == [1.0, 0.5]
     assert diversity.topic_coverage(catalog, [[0, 2], [0, 1]]).tolist() == [pytest.approx(1 / 3), 1.0]
@@ -134,7 +137,7 @@ def test_known_values():
 
 
 @pytest.mark.parametrize("measure", [m for m, _ in MEASURES.values()], ids=MEASURES)
-def test_lists_of_other_items_are_refused(measure):
+def test_bad_lists_are_refused(measure):
     for d in (1, 2):
         with pytest.raises(ValueError, match="lists must contain distinct item numbers from 0 to 2 in each row, got"):
             measure(thali.Catalog(np.ones((3, d))), [[0, 3]])

@@ -13,7 +13,7 @@ USERS, L, D, K = 4, 12, 5, 4
 
 
 def beliefs(rng):
-    """θ̄ (users, d), M⁻¹ (users, d, d) and α (users,), as learning makes them."""
+    """θ̄ (users, d), M⁻¹ (users, d, d) and α (users,), as learning produces them."""
     spread = rng.normal(size=(USERS, D, 2 * D))
     inverse = np.linalg.inv(np.eye(D) + spread @ spread.transpose(0, 2, 1))
     return rng.normal(size=(USERS, D)), (inverse + inverse.transpose(0, 2, 1)) / 2, rng.uniform(0.0, 8.0, size=USERS)
@@ -22,23 +22,23 @@ def beliefs(rng):
 @pytest.mark.parametrize("cap", [np.inf, 0.8])
 @pytest.mark.parametrize("features", ["gains", "items"])
 @pytest.mark.parametrize("coverage", ["probabilistic", "max"])
-def test_lists_are_those_of_algorithm_1(coverage, features, cap):
+def test_lists_equal_those_of_algorithm_1(coverage, features, cap):
     rng = np.random.default_rng(5)
     for _ in range(50):
         W = weights("sparse", L, D, rng)
         estimate, inverse, alpha = beliefs(rng)
         catalog = thali.Catalog(W, coverage=coverage)
-        found = plain.build(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap)
+        lists = plain.build(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap)
         for user in range(USERS):
             learner = reference.PlainLinear(
                 W, K, sigma=0.1, alpha=float(alpha[user]), features=features, kind=coverage, cap=cap
             )
-            assert found[user].tolist() == learner.recommend(estimate[user], inverse[user])
+            assert lists[user].tolist() == learner.recommend(estimate[user], inverse[user])
         fast = engine.build(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap)
-        np.testing.assert_array_equal(found, fast)
+        np.testing.assert_array_equal(lists, fast)
 
 
-def test_each_user_chooses_from_what_they_may_be_shown():
+def test_each_list_is_built_from_the_items_its_user_may_be_shown():
     rng = np.random.default_rng(6)
     W = weights("sparse", L, D, rng)
     catalog = thali.Catalog(W)
@@ -46,16 +46,16 @@ def test_each_user_chooses_from_what_they_may_be_shown():
     estimate, inverse, alpha = beliefs(rng)
     candidates = [np.sort(rng.choice(L, 8, replace=False)) for _ in range(USERS)]
     choice = allowed(catalog, USERS, K, candidates, [0])
-    found = plain.build(catalog, estimate, inverse, alpha, K=K, choice=choice)
+    lists = plain.build(catalog, estimate, inverse, alpha, K=K, choice=choice)
     for user, own in enumerate(candidates):
-        left = [e for e in own.tolist() if e not in (0, 3)]
-        learner = reference.PlainLinear(W[left], K, sigma=0.1, alpha=float(alpha[user]))
-        assert found[user].tolist() == [left[e] for e in learner.recommend(estimate[user], inverse[user])]
-    np.testing.assert_array_equal(found, engine.build(catalog, estimate, inverse, alpha, K=K, choice=choice))
+        remaining = [e for e in own.tolist() if e not in (0, 3)]
+        learner = reference.PlainLinear(W[remaining], K, sigma=0.1, alpha=float(alpha[user]))
+        assert lists[user].tolist() == [remaining[e] for e in learner.recommend(estimate[user], inverse[user])]
+    np.testing.assert_array_equal(lists, engine.build(catalog, estimate, inverse, alpha, K=K, choice=choice))
 
 
-def test_a_coverage_object_and_a_policy_that_is_built_on_the_plain_loop():
-    """An object that computes probabilistic coverage gives the lists of the compiled one, and so does a policy."""
+def test_the_plain_loop_with_a_coverage_object_and_as_the_builder_of_a_policy():
+    """A coverage object gives the same lists as the compiled coverage. A policy can use the plain loop as builder."""
 
     class Probabilistic:
         def coverage(self, items, weights):

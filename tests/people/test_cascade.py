@@ -45,8 +45,8 @@ def test_attraction_and_click_probability_equal_the_definition(kind):
         assert model.click_probability(lists)[user] == pytest.approx(f, rel=1e-12)
 
 
-# Everything that may happen at position k with an item of attraction a, as each model's paper or docstring tells it:
-# (probability, examined, clicked, goes on).
+# All possible events at position k with an item of attraction a, as defined by each model's paper or docstring:
+# (probability, examined, clicked, continues).
 EVENTS = {
     "DiverseCascade": lambda a, k: [(a, 1, 1, 0), (1 - a, 1, 0, 1)],
     "LinearSubmodular": lambda a, k: [(a, 1, 1, 1), (1 - a, 1, 0, 1)],
@@ -76,33 +76,33 @@ EVENTS = {
 }
 
 
-def stories(name, settings, attraction):
-    """The probability of every (clicks, examined), by going through all that may happen."""
-    found = {}
+def outcome_probabilities(name, settings, attraction):
+    """Return the probability of each outcome (clicks, examined), by enumerating all sequences of events."""
+    probabilities = {}
 
-    def go(k, p, clicks, examined, here):
+    def visit(k, p, clicks, examined, still_browsing):
         if k == len(attraction):
-            found[clicks, examined] = found.get((clicks, examined), 0.0) + p
+            probabilities[clicks, examined] = probabilities.get((clicks, examined), 0.0) + p
             return
-        events = EVENTS[name](attraction[k], k, **settings) if here else [(1.0, 0, 0, 0)]
-        for chance, looked, clicked, on in events:
-            go(k + 1, p * chance, (*clicks, clicked), (*examined, looked), here and on)
+        events = EVENTS[name](attraction[k], k, **settings) if still_browsing else [(1.0, 0, 0, 0)]
+        for event_p, is_examined, is_clicked, continues in events:
+            visit(k + 1, p * event_p, (*clicks, is_clicked), (*examined, is_examined), still_browsing and continues)
 
-    go(0, 1.0, (), (), True)
-    return found
+    visit(0, 1.0, (), (), True)
+    return probabilities
 
 
 def attractions(W, theta, items, kind="probabilistic"):
     return [reference.attraction(W, theta, e, items[:k], kind) for k, e in enumerate(items)]
 
 
-def agreement(drawn, told):
-    """The p-value of Pearson's test that (clicks, examined) were drawn from these stories, the rare ones as one."""
+def agreement(drawn, probabilities):
+    """The p-value of Pearson's test that (clicks, examined) have these probabilities. Rare outcomes are merged."""
     both = np.hstack(drawn).astype(np.int64)
     bits = 2 ** np.arange(both.shape[1])
     observed = np.bincount(both @ bits, minlength=2 * bits[-1])
     expected = np.zeros(len(observed))
-    for (clicks, examined), p in told.items():
+    for (clicks, examined), p in probabilities.items():
         expected[np.array([*clicks, *examined]) @ bits] = p * len(both)
     assert not observed[expected == 0].any()
     rare = expected < 10
@@ -112,69 +112,74 @@ def agreement(drawn, told):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_people_live_all_stories_of_their_model_as_often_as_it_says(name):
-    """Clicks and positions examined, jointly, over 200,000 draws; and settings that are a little off are told apart."""
+def test_sampled_outcomes_have_the_probabilities_of_their_model(name):
+    """Test the joint distribution of clicks and examined positions in 200,000 draws. Slightly wrong settings fail."""
     n, settings = 200_000, SETTINGS[name]
     attractive = np.random.default_rng(5).uniform(0.3, 0.9, size=(6, 4))
     for items in ([2, 0, 5], [1, 4, 3, 0]):
         person = np.array([0.1, 0.4, 0.3, 0.2])
         model = make(name, thali.Catalog(attractive), np.tile(person, (n, 1)))
-        shown, luck = np.tile(items, (n, 1)), np.random.default_rng(len(items)).random((n, len(items)))
-        drawn = model.walk(shown, luck)
-        np.testing.assert_array_equal(drawn[0], model.respond(shown, luck))
+        shown, uniforms = np.tile(items, (n, 1)), np.random.default_rng(len(items)).random((n, len(items)))
+        drawn = model.walk(shown, uniforms)
+        np.testing.assert_array_equal(drawn[0], model.respond(shown, uniforms))
         a = attractions(attractive, person, items)
-        assert agreement(drawn, stories(name, settings, a)) > 1e-3
-        assert agreement(drawn, stories(name, settings, np.array(a) * 0.97)) < 1e-4
+        assert agreement(drawn, outcome_probabilities(name, settings, a)) > 1e-3
+        assert agreement(drawn, outcome_probabilities(name, settings, np.array(a) * 0.97)) < 1e-4
         for setting, value in settings.items():
             other = settings | {setting: np.array(value) * 0.95}
-            assert agreement(drawn, stories(name, other, a)) < 1e-4
+            assert agreement(drawn, outcome_probabilities(name, other, a)) < 1e-4
 
 
-def test_people_of_a_plain_cascade_live_their_stories_as_often():
+def test_sampled_outcomes_of_a_plain_cascade_have_its_probabilities():
     n, items = 200_000, [1, 4, 3, 0]
     attractive, person = np.random.default_rng(5).uniform(0.3, 0.9, size=(6, 4)), np.array([0.1, 0.4, 0.3, 0.2])
-    alone = attractive @ person  # whatever stands above
-    shown, luck = np.tile(items, (n, 1)), np.random.default_rng(6).random((n, 4))
+    alone = attractive @ person  # regardless of the items above
+    shown, uniforms = np.tile(items, (n, 1)), np.random.default_rng(6).random((n, 4))
     for model in (
         thali.Cascade(np.tile(alone, (n, 1))),
         thali.Cascade.of_topics(thali.Catalog(attractive), np.tile(person, (n, 1))),
     ):
-        drawn = model.walk(shown, luck)
-        assert agreement(drawn, stories("DiverseCascade", {}, alone[items])) > 1e-3
-        assert agreement(drawn, stories("DiverseCascade", {}, 0.97 * alone[items])) < 1e-4
-        told = stories("DiverseCascade", {}, alone[items])
-        examined = sum(p * np.array(examined) for (_, examined), p in told.items())
+        drawn = model.walk(shown, uniforms)
+        assert agreement(drawn, outcome_probabilities("DiverseCascade", {}, alone[items])) > 1e-3
+        assert agreement(drawn, outcome_probabilities("DiverseCascade", {}, 0.97 * alone[items])) < 1e-4
+        probabilities = outcome_probabilities("DiverseCascade", {}, alone[items])
+        examined = sum(p * np.array(examined) for (_, examined), p in probabilities.items())
         np.testing.assert_allclose(model.examination(shown)[0], examined, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["probabilistic", "max"])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_examination_and_clicks_are_those_of_all_stories(name, kind):
+def test_examination_and_clicks_equal_the_sums_over_all_outcomes(name, kind):
     model = make(name, thali.Catalog(W, coverage=kind), theta)
     for user in range(3):
-        told = stories(name, SETTINGS[name], attractions(W, theta[user], lists[user].tolist(), kind))
-        assert sum(told.values()) == pytest.approx(1.0, abs=1e-12)
-        examined = sum(p * np.array(examined) for (_, examined), p in told.items())
-        clicks = sum(p * sum(clicks) for (clicks, _), p in told.items())
-        at_least_one = sum(p for (clicks, _), p in told.items() if any(clicks))
+        probabilities = outcome_probabilities(
+            name, SETTINGS[name], attractions(W, theta[user], lists[user].tolist(), kind)
+        )
+        assert sum(probabilities.values()) == pytest.approx(1.0, abs=1e-12)
+        examined = sum(p * np.array(examined) for (_, examined), p in probabilities.items())
+        clicks = sum(p * sum(clicks) for (clicks, _), p in probabilities.items())
+        at_least_one = sum(p for (clicks, _), p in probabilities.items() if any(clicks))
         np.testing.assert_allclose(model.examination(lists)[user], examined, rtol=1e-12)
         assert model.expected_clicks(lists)[user] == pytest.approx(clicks, rel=1e-12)
         assert model.click_probability(lists)[user] == pytest.approx(at_least_one, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["Cascade", "DiverseCascade", "LinearSubmodular"])
-def test_the_papers_people_click_by_the_papers_formulas_to_the_last_bit(name):
-    """A position is clicked where luck < attraction, in a cascade the first of these; f = 1 - Π (1 - attraction)."""
+def test_the_papers_models_equal_the_papers_formulas_bit_for_bit(name):
+    """A position is clicked if its number is below the attraction (in a cascade, only the first such position).
+
+    The probability of a click is f = 1 - Π (1 - attraction).
+    """
     model, generator = MODELS[name], np.random.default_rng(4)
     for K in [1, 2, 5, 12] * 25:
         shown = np.array([generator.permutation(12)[:K] for _ in range(3)])
-        attraction, luck = model.attraction(shown), generator.random((3, K))
-        luck.flat[:: 1 + K // 2] = generator.choice([0.0, attraction[0, 0], np.nextafter(1.0, 0.0)])
-        clicks, examined = luck < attraction, np.ones((3, K), dtype=bool)
+        attraction, uniforms = model.attraction(shown), generator.random((3, K))
+        uniforms.flat[:: 1 + K // 2] = generator.choice([0.0, attraction[0, 0], np.nextafter(1.0, 0.0)])
+        clicks, examined = uniforms < attraction, np.ones((3, K), dtype=bool)
         if name != "LinearSubmodular":
             examined = np.cumsum(clicks, axis=1) - clicks == 0
-        np.testing.assert_array_equal(model.respond(shown, luck), clicks & examined)
-        np.testing.assert_array_equal(model.walk(shown, luck)[1], examined)
+        np.testing.assert_array_equal(model.respond(shown, uniforms), clicks & examined)
+        np.testing.assert_array_equal(model.walk(shown, uniforms)[1], examined)
         np.testing.assert_array_equal(model.click_probability(shown), 1.0 - np.prod(1.0 - attraction, axis=1))
 
 
@@ -189,31 +194,31 @@ def test_the_papers_people_click_by_the_papers_formulas_to_the_last_bit(name):
         ("NoisyCascade", {"extra": 0.0, "skip": 0.0}, "DiverseCascade"),
     ],
 )
-def test_models_become_the_papers_at_their_limits_to_the_last_bit(name, settings, limit):
+def test_models_at_their_limits_equal_the_papers_models_bit_for_bit(name, settings, limit):
     zeros = np.vstack([np.zeros((2, 4)), W[2:]])  # items that attract nobody
     catalog, generator = thali.Catalog(zeros), np.random.default_rng(6)
     model, paper = make(name, catalog, theta, **settings), make(limit, catalog, theta)
     for K in [1, 4, 12] * 20:
-        shown, luck = np.array([generator.permutation(12)[:K] for _ in range(3)]), generator.random((3, K))
+        shown, uniforms = np.array([generator.permutation(12)[:K] for _ in range(3)]), generator.random((3, K))
         for mine, expected in zip(
-            (*model.walk(shown, luck), *model.outcome(shown, luck), model.examination(shown)),
-            (*paper.walk(shown, luck), *paper.outcome(shown, luck), paper.examination(shown)),
+            (*model.walk(shown, uniforms), *model.outcome(shown, uniforms), model.examination(shown)),
+            (*paper.walk(shown, uniforms), *paper.outcome(shown, uniforms), paper.examination(shown)),
             strict=True,
         ):
             np.testing.assert_array_equal(mine, expected)
     np.testing.assert_array_equal(model.best_lists(5), paper.best_lists(5))
 
 
-def test_one_going_on_is_the_same_at_every_position():
-    luck = rng.random((3, 4))
+def test_a_single_going_on_value_applies_to_every_position():
+    uniforms = rng.random((3, 4))
     one, each = (
-        thali.DependentClick(thali.Catalog(W), theta, going_on=going_on).walk(lists, luck)
+        thali.DependentClick(thali.Catalog(W), theta, going_on=going_on).walk(lists, uniforms)
         for going_on in (0.6, np.full(4, 0.6))
     )
     np.testing.assert_array_equal(one, each)
 
 
-def test_a_cascade_of_topics_attracts_alike_wherever_an_item_stands():
+def test_attraction_in_a_cascade_of_topics_does_not_depend_on_position():
     catalog = thali.Catalog(W)
     model = thali.Cascade.of_topics(catalog, theta)
     expected = np.array([[W[e] @ t for e in items] for items, t in zip(lists, theta, strict=True)])
@@ -229,11 +234,11 @@ def test_a_cascade_of_topics_attracts_alike_wherever_an_item_stands():
 @pytest.mark.parametrize("kind", ["probabilistic", "max"])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_best_lists_add_the_most_to_the_probability_of_a_click_at_every_position(name, kind):
-    """By brute force: f of all stories, with every item that is left."""
+    """Brute force: compute f from all outcomes, for every remaining item at each position."""
 
     def f(user, items):
-        told = stories(name, SETTINGS[name], attractions(W, theta[user], items, kind))
-        return sum(p for (clicks, _), p in told.items() if any(clicks))
+        probabilities = outcome_probabilities(name, SETTINGS[name], attractions(W, theta[user], items, kind))
+        return sum(p for (clicks, _), p in probabilities.items() if any(clicks))
 
     best = make(name, thali.Catalog(W, coverage=kind), theta).best_lists(4).tolist()
     for user, items in enumerate(best):
@@ -243,17 +248,17 @@ def test_best_lists_add_the_most_to_the_probability_of_a_click_at_every_position
             assert max(others) > min(others) + 1e-6
 
 
-def test_people_with_other_preferences_keep_their_habits():
+def test_with_theta_changes_preferences_and_keeps_the_other_settings():
     for name in ("Cascade.of_topics", *SETTINGS):
         model = MODELS[name]
         other, back = model.with_theta(theta[::-1]), model.with_theta(theta[::-1]).with_theta(theta)
         np.testing.assert_array_equal(other.theta, theta[::-1])
-        luck = rng.random((3, 4))
-        np.testing.assert_array_equal(back.walk(lists, luck), model.walk(lists, luck))
+        uniforms = rng.random((3, 4))
+        np.testing.assert_array_equal(back.walk(lists, uniforms), model.walk(lists, uniforms))
         assert (other.click_probability(lists) != model.click_probability(lists)).any()
 
 
-def test_expected_clicks_of_linear_submodular_people_is_coverage_times_theta():
+def test_expected_clicks_of_linear_submodular_users_equal_coverage_times_theta():
     """The expected number of clicks in the model of Section 2.2: ⟨c(A), θ⟩."""
     model = MODELS["LinearSubmodular"]
     for user in range(3):
@@ -262,15 +267,15 @@ def test_expected_clicks_of_linear_submodular_people_is_coverage_times_theta():
 
 
 @pytest.mark.parametrize("kind", ["probabilistic", "max"])
-def test_best_lists_are_the_greedy_ones(kind):
+def test_best_lists_are_greedy_lists(kind):
     for model in (thali.DiverseCascade, thali.LinearSubmodular):
-        found = model(thali.Catalog(W, coverage=kind), theta).best_lists(4)
-        assert found.tolist() == [reference.greedy_list(W, t, 4, kind) for t in theta]
+        best = model(thali.Catalog(W, coverage=kind), theta).best_lists(4)
+        assert best.tolist() == [reference.greedy_list(W, t, 4, kind) for t in theta]
     attraction = np.array([[0.1, 0.5, 0.5, 0.2]])
     assert thali.Cascade(attraction).best_lists(3).tolist() == [[1, 2, 3]]
 
 
-def test_models_do_not_follow_the_callers_array():
+def test_models_copy_the_callers_array():
     mine, attraction = theta.copy(), np.full((1, 4), 0.5)
     diverse, cascade = thali.DiverseCascade(thali.Catalog(W), mine), thali.Cascade(attraction)
     before = diverse.attraction(lists)

@@ -1,4 +1,4 @@
-"""Tastes that change: regret against the best list of the moment, stages when they should be, bad input refused."""
+"""Preferences that change: regret against the currently best list, the steps of each stage, and bad input."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,12 @@ DRIFTS = {
 }
 
 
-def test_regret_of_drifting_people_by_hand():
-    """Half of each topic in one list of one item. Before: 0.5·0.9, after: 0.5·0.1, and the best has 0.45 always."""
+def test_regret_of_drifting_people_equals_values_computed_by_hand():
+    """Each item covers half of one topic, and a list has one item.
+
+    The click probability of the shown list is 0.5·0.9 before the change and 0.5·0.1 after it. The best list always
+    has 0.45.
+    """
     halves = thali.Catalog([[0.5, 0.0], [0.0, 0.5]])
     before, after = thali.DiverseCascade(halves, [[0.9, 0.1]]), thali.DiverseCascade(halves, [[0.1, 0.9]])
     run = thali.simulate(Fixed(halves, 1), thali.Drift.abrupt(before, after, 3), steps=5, points=range(1, 6))
@@ -33,7 +37,7 @@ def test_regret_of_drifting_people_by_hand():
 
 
 @pytest.mark.parametrize("name", DRIFTS)
-def test_regret_of_drifting_people_is_against_the_best_list_of_the_moment(name):
+def test_regret_of_drifting_people_is_against_the_currently_best_list(name):
     people, n = DRIFTS[name], CHUNK + 30
     run = thali.simulate(policy, people, steps=n, seed=1, points=range(1, n + 1))
     stages = [people.at(step) for step in range(n)]
@@ -46,30 +50,30 @@ def test_regret_of_drifting_people_is_against_the_best_list_of_the_moment(name):
 
 
 @pytest.mark.parametrize("learner", thali.POLICIES)
-def test_drifting_people_alone_live_what_they_live_in_a_batch(learner):
+def test_a_drifting_person_alone_has_the_same_results_as_in_a_batch(learner):
     learner = thali.POLICIES[learner](catalog, 3)
     batch = thali.simulate(learner, DRIFTS["gradual"], steps=60, seed=3)
-    one = thali.DynamicBayesian(catalog, theta[[3]], satisfaction=1.0)  # the diverse cascade by another name
+    one = thali.DynamicBayesian(catalog, theta[[3]], satisfaction=1.0)  # equivalent to the diverse cascade
     alone = thali.Drift.gradual(one, one.with_theta(OTHER[[3]]), when=10, length=31, stages=7)
     run = thali.simulate(learner, alone, steps=60, seed=3, people=[3])
     for field in ("regret", "value", "clicks", "lists", "best", "last_loss"):
         np.testing.assert_array_equal(getattr(run, field), getattr(batch, field)[[3]])
 
 
-def test_people_whose_tastes_do_not_change_are_those_of_a_drift_without_change():
-    still = [thali.simulate(policy, people, steps=300) for people in (model, thali.Drift([model], [0]))]
+def test_a_drift_without_change_equals_its_model():
+    unchanged = [thali.simulate(policy, people, steps=300) for people in (model, thali.Drift([model], [0]))]
     changed = [
         thali.simulate(policy, thali.Drift.abrupt(model, model.with_theta(to), 90), steps=300) for to in (theta, OTHER)
     ]
-    for run in (*still[1:], changed[0]):
-        np.testing.assert_array_equal(run.regret, still[0].regret)
-        np.testing.assert_array_equal(run.state.M, still[0].state.M)
-    same = still[0].steps <= 90
-    np.testing.assert_array_equal(changed[1].regret[:, same], still[0].regret[:, same])
-    assert (changed[1].regret[:, -1] != still[0].regret[:, -1]).any()
+    for run in (*unchanged[1:], changed[0]):
+        np.testing.assert_array_equal(run.regret, unchanged[0].regret)
+        np.testing.assert_array_equal(run.state.M, unchanged[0].state.M)
+    same = unchanged[0].steps <= 90
+    np.testing.assert_array_equal(changed[1].regret[:, same], unchanged[0].regret[:, same])
+    assert (changed[1].regret[:, -1] != unchanged[0].regret[:, -1]).any()
 
 
-def test_stages_are_in_force_when_they_should_be():
+def test_each_stage_applies_at_its_steps():
     assert [DRIFTS["abrupt"].at(step) is model for step in (0, 29, 30, 10**6)] == [True, True, False, False]
     assert [DRIFTS["back and forth"].at(step) is model for step in (0, 6, 7, 13, 14, 7 * 10**6)] == [
         *(True, True, False, False, True, True)

@@ -1,4 +1,4 @@
-"""Policies that learn item by item or position by position against plain transcriptions; and what all refuse."""
+"""Policies that learn per item or per position, against plain transcriptions; and settings that are refused."""
 
 import math
 from functools import partial
@@ -18,7 +18,10 @@ def catalog_of(L):
 
 
 def session(policy, transcribed, choose, *, steps=250, seed=0):
-    """Both serve one person, who clicks at random; they must show the same. choose: the plain list, given luck."""
+    """Serve one randomly clicking person with the policy and its transcription, and require the same lists.
+
+    choose(rng) returns the list of the transcription.
+    """
     rng, state = np.random.default_rng(seed), policy.init(1)
     rates = rng.random(policy.catalog.L) ** 2
     for step in range(steps):
@@ -81,7 +84,7 @@ BASES = [("ucb1", None), ("kl-ucb", None), ("exp3", 0.3), ("exp3", 1.0)]
 @pytest.mark.parametrize(("base", "gamma"), BASES)
 @pytest.mark.parametrize("make", [thali.RankedBandits, thali.IndependentBandits])
 def test_position_bandits_equal_their_transcriptions(make, base, gamma, size):
-    """For K = 1 the plain one is plain UCB1, KL-UCB or Exp3."""
+    """For K = 1 the transcription is ordinary UCB1, KL-UCB or Exp3."""
     bandits = plain.PlainRanked(*size, base, gamma=gamma, independent=make is thali.IndependentBandits)
     policy = make(catalog_of(size[0]), size[1], base=base, gamma=gamma)
     state = session(policy, bandits, lambda rng: bandits.recommend(rng.random(size[1])), steps=150)
@@ -92,7 +95,7 @@ def test_position_bandits_equal_their_transcriptions(make, base, gamma, size):
         assert state.clicked[0].tolist() == bandits.ones
 
 
-TWINS = [  # K, and pairs that show and learn the same, bit for bit, where nobody clicks more than once
+TWINS = [  # K, and pairs of policies that show and learn exactly the same if nobody clicks more than once
     (4, thali.CascadeKLUCB, thali.DcmKLUCB, {}),
     (1, thali.CascadeKLUCB, partial(thali.RankedBandits, base="kl-ucb"), {}),
     *((3, thali.RankedBandits, thali.IndependentBandits, {"base": base}) for base, _ in BASES[:3]),
@@ -100,7 +103,7 @@ TWINS = [  # K, and pairs that show and learn the same, bit for bit, where nobod
 
 
 @pytest.mark.parametrize(("K", "one", "other", "settings"), TWINS, ids=str)
-def test_policies_that_differ_only_in_how_they_take_several_clicks(K, one, other, settings):
+def test_policies_that_differ_only_in_how_they_learn_from_several_clicks(K, one, other, settings):
     catalog = thali.Catalog(np.random.default_rng(1).random((25, 4)))
     first, second = one(catalog, K, **settings), other(catalog, K, **settings)
     model = thali.DiverseCascade(catalog, np.random.default_rng(2).dirichlet(np.ones(4), size=3))
@@ -143,7 +146,7 @@ def test_exp3_takes_its_gamma_from_the_horizon():
 
 
 class DependentClicks(thali.ClickModel):
-    """The dependent click model: whoever clicks at position k leaves satisfied with probability v_k."""
+    """The dependent click model: a user who clicks at position k leaves satisfied with probability v_k."""
 
     leaves = False
 
@@ -160,15 +163,18 @@ class DependentClicks(thali.ClickModel):
     def click_probability(self, lists):
         return 1 - np.prod(1 - self.v * self.attraction(lists), axis=1)
 
-    def respond(self, lists, luck):
+    def respond(self, lists, uniforms):
         attraction = self.attraction(lists)
-        left = luck < self.v * attraction
-        return (luck < attraction) & (np.cumsum(left, axis=1) - left == 0)
+        satisfied = uniforms < self.v * attraction
+        return (uniforms < attraction) & (np.cumsum(satisfied, axis=1) - satisfied == 0)
 
 
 @pytest.mark.parametrize("K", [2, 4])
-def test_regret_has_the_order_of_the_papers(K):
-    """Kveton et al. 2015: KL-UCB below UCB1; Zhong et al. 2021: Beta sampling below both; Katariya et al. 2016."""
+def test_regret_ranks_the_policies_as_in_the_papers(K):
+    """KL-UCB is below UCB1 (Kveton et al. 2015), and Beta sampling is below both (Zhong et al. 2021).
+
+    With several clicks, DcmKLUCB is below CascadeKLUCB (Katariya et al. 2016).
+    """
     users = 16
     rates = np.random.default_rng(5).permuted(np.repeat([[0.2] * K + [0.1] * (16 - K)], users, axis=0), axis=1)
     model, catalog = thali.Cascade(rates), catalog_of(16)
@@ -273,25 +279,25 @@ REFUSED_BY_BUILDERS = [
 
 
 @pytest.mark.parametrize(("make", "settings", "message"), REFUSED, ids=str)
-def test_bad_settings_are_refused_by_name_rule_and_value(make, settings, message):
+def test_bad_settings_are_refused_and_the_message_has_name_rule_and_value(make, settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make(thali.Catalog(np.full((4, 2), 0.5)), 3, **settings)
 
 
 @pytest.mark.parametrize(("make", "settings", "message"), REFUSED_BY_BUILDERS, ids=str)
-def test_bad_settings_of_builders_are_refused_by_name_rule_and_value(make, settings, message):
+def test_bad_settings_of_builders_are_refused_and_the_message_has_name_rule_and_value(make, settings, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make(**settings)
 
 
-def test_an_oracle_serves_no_more_people_than_it_knows():
+def test_an_oracle_refuses_more_users_than_theta_has_rows():
     oracle = thali.Oracle(thali.Catalog(np.eye(2)), 1, theta=[[0.5, 0.2], [0.1, 0.9]])
     assert oracle.recommend(oracle.init(2)).tolist() == [[0], [1]]
     with pytest.raises(ValueError, match=r"users of init must be at most the number of rows in theta \(2\), got 3"):
         oracle.init(3)
 
 
-def test_exp3_learns_from_late_clicks_on_items_that_are_gone():
+def test_exp3_learns_from_late_clicks_on_removed_items():
     catalog = thali.Catalog(np.eye(3))
     policy = thali.RankedBandits(catalog, 3, base="exp3")
     state = policy.init(1)
@@ -299,10 +305,10 @@ def test_exp3_learns_from_late_clicks_on_items_that_are_gone():
     catalog.remove(1)
     policy.update(state, [[2, 0, 1]], [[False, True, False]])
     assert np.isfinite(state.score).all()
-    assert state.score[0, 1, 0] == pytest.approx(1.0)  # nothing else was left to show there
+    assert state.score[0, 1, 0] == pytest.approx(1.0)  # no other item could be shown there
 
 
-def test_popularity_that_does_not_know_new_items_is_refused():
+def test_popularity_without_numbers_for_new_items_is_refused():
     catalog = thali.Catalog(np.eye(3))
     policy = thali.MostPopular(catalog, 2, popularity=[1.0, 3.0, 2.0])
     assert policy.recommend(policy.init(2)).tolist() == [[1, 2], [1, 2]]

@@ -30,7 +30,7 @@ def plain(shown, clicked, t, K, items=None):
     return items[np.argsort(-index, kind="stable")[:K]].tolist()
 
 
-def test_equals_transcription():
+def test_lists_equal_those_of_the_transcription():
     rng = np.random.default_rng(6)
     attraction = rng.random(20) * 0.6
     transcribed = reference.PlainKLUCB(20, 4)
@@ -50,7 +50,7 @@ TIMES = st.sampled_from([1, 2, 3, 10**6]) | st.integers(1, 10**6)
 
 @st.composite
 def counts(draw):
-    """(shown, clicked) of up to 30 items, and t: of few kinds, so that many are equal, or all of nearly one index."""
+    """(shown, clicked) of up to 30 items, and t. The pairs have few distinct values, or nearly the same index."""
     t = draw(TIMES)
     if draw(st.booleans()):
         level, items = draw(st.floats(0.001, 0.999)), []
@@ -66,14 +66,14 @@ def counts(draw):
 @given(case=counts(), later=st.integers(0, 2), K=st.integers(1, 30), some=st.sets(st.integers(0, 29)))
 @example(case=([(0, 0)] * 20, 1), later=0, K=20, some={3})  # nothing known, all items
 @example(case=([(7, 2)] * 20, 5), later=1, K=3, some={9, 2, 4, 5})  # all the same
-@example(case=([(10, 10), (0, 0), (5000, 5000), (3, 3)], 1), later=0, K=3, some=set())  # all of index 1
-@example(case=([(5000, 0), (7, 0), (10**6, 0)], 1), later=1, K=2, some={0, 1, 2})  # all of index 0
-@example(case=([(2, 1), (10_000, 5000), (6, 3), (10_000, 5001)], 1), later=0, K=3, some={1, 2})  # the shares themselves
+@example(case=([(10, 10), (0, 0), (5000, 5000), (3, 3)], 1), later=0, K=3, some=set())  # all have index 1
+@example(case=([(5000, 0), (7, 0), (10**6, 0)], 1), later=1, K=2, some={0, 1, 2})  # all have index 0
+@example(case=([(2, 1), (10_000, 5000), (6, 3), (10_000, 5001)], 1), later=0, K=3, some={1, 2})  # index = share
 @example(case=([(10**12, 5 * 10**11 + k) for k in (0, 1, 3, 2)], 10**6), later=0, K=1, some={0, 1})  # hardly different
 @example(case=([(10**4, 50), (10**4, 50 + SLOTS), (10**4 + SLOTS, 50)] * 2, 9), later=0, K=3, some={0, 1})  # one slot
 @example(case=([(3, 1)], 3), later=0, K=1, some={0})
 def test_lists_equal_a_scan_of_all_indices(case, later, K, some):
-    """For three users, two of them at the same t; among all items, among some, and among some of each user's own."""
+    """Three users, two of them at the same t, choose from all items, from some, and from a separate set per user."""
     pairs, t = case
     L = len(pairs)
     K = min(K, L)
@@ -97,7 +97,7 @@ def test_lists_equal_a_scan_of_all_indices(case, later, K, some):
 
 @pytest.mark.parametrize("scale", [1, 10, 300, 10**4, 10**8, 10**12])
 @pytest.mark.parametrize("K", [1, 12, 500])
-def test_lists_of_more_different_items_than_are_remembered_equal_a_scan(scale, K):
+def test_lists_with_more_distinct_counts_than_table_entries_equal_a_scan(scale, K):
     rng = np.random.default_rng([scale, K])
     users, L = 6, 3 * SLOTS
     shown = (scale * rng.exponential(size=(users, L))).astype(np.int64)
@@ -115,20 +115,20 @@ def test_lists_of_people_at_different_times_equal_a_scan():
     policy = thali.CascadeKLUCB(thali.Catalog(np.ones((L, 1))), K)
     state = policy.init(users)
     for step in range(1500):
-        here = np.flatnonzero(rng.random(users) < np.linspace(0.4, 1.0, users))
-        if not here.size:
+        active = np.flatnonzero(rng.random(users) < np.linspace(0.4, 1.0, users))
+        if not active.size:
             continue
-        part = state.take(here)
+        part = state.take(active)
         lists = policy.recommend(part)
         if step % 10 == 0:
             assert lists.tolist() == [
-                plain(state.shown[u], state.clicked[u], int(state.updates[u]) + 1, K) for u in here
+                plain(state.shown[u], state.clicked[u], int(state.updates[u]) + 1, K) for u in active
             ]
-        policy.update(part, lists, rng.random(lists.shape) < np.take_along_axis(attraction[here], lists, axis=1))
-        state.put(here, part)
+        policy.update(part, lists, rng.random(lists.shape) < np.take_along_axis(attraction[active], lists, axis=1))
+        state.put(active, part)
 
 
-def test_too_few_to_choose_from_leave_places_empty():
+def test_too_few_candidates_leave_positions_empty():
     out = np.empty((1, 3), dtype=np.int64)
     zeros = np.zeros((1, 5), dtype=np.int64)
     kl_lists(zeros, zeros, zeros[0, :1], out, np.array([2, 4]), np.array([0, 2]))
@@ -136,7 +136,7 @@ def test_too_few_to_choose_from_leave_places_empty():
 
 
 @given(n=SIZES.filter(bool) | st.integers(1, 10**12), share=st.floats(0.0, 1.0), power=st.sampled_from([1, 9]), t=TIMES)
-def test_index_is_right_to_the_last_digits(n, share, power, t):
+def test_index_has_the_stated_precision(n, share, power, t):
     ones = round(n * share**power)
     index = kl_index(ones / n, budget(t) / n)
     assert ones / n <= index <= 1.0

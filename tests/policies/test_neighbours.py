@@ -1,4 +1,4 @@
-"""The linear family's switches, the perceptron, floors and ceiling against plain transcriptions of their papers."""
+"""The options of the linear family, the perceptron and the baselines, against transcriptions of their papers."""
 
 import math
 
@@ -19,7 +19,8 @@ def same(a, b):
     return a.arrays.keys() == b.arrays.keys() and all(np.array_equal(a.arrays[k], b.arrays[k]) for k in a.arrays)
 
 
-# What each learns from: its keywords, its rule, whether x is diverse, and its weights of positions.
+# For each learner: its class, its settings, which positions count as examined, whether x is diverse, and the weights
+# of the positions.
 LEARNERS = {
     "CascadeLSB": (thali.CascadeLSB, {}, "first-click", True, None),
     "CascadeLSB last click": (thali.CascadeLSB, {"examined": "last-click"}, "last-click", True, None),
@@ -41,8 +42,8 @@ CASES += [("C3UCB", {}), ("CombLinUCB", {}), ("CascadeLSB last click", {}), ("Ca
 
 
 @pytest.mark.parametrize(("learner", "forgetting"), CASES, ids=str)
-def test_what_is_learned_is_one_sum_over_everything_shown(learner, forgetting, tmp_path):
-    """In order; in any order, with impressions that nobody answered; put away and loaded in the middle."""
+def test_statistics_equal_a_sum_over_everything_shown(learner, forgetting, tmp_path):
+    """Feedback arrives in order, or in any order with some of it missing. The state is saved and loaded halfway."""
     make, settings, rule, diverse, v = LEARNERS[learner]
     rng = np.random.default_rng(len(learner))
     for style, kind, L, K in (("sparse", "probabilistic", 15, 4), ("extremes", "max", 4, 4), ("parallel", "max", 9, 4)):
@@ -68,8 +69,8 @@ def test_what_is_learned_is_one_sum_over_everything_shown(learner, forgetting, t
 
 @pytest.mark.parametrize("kind", ["probabilistic", "max"])
 @pytest.mark.parametrize("style", STYLES)
-def test_limits_of_the_switches_change_no_bit(style, kind):
-    """Last click where there is one click at most, no discount, and v = 1: each is what it came from."""
+def test_options_at_their_limits_change_nothing(style, kind):
+    """Last click with at most one click, a discount of 1, and v = 1: each equals the policy without the option."""
     W = weights(style, 20, 4, np.random.default_rng(1))
     catalog = thali.Catalog(W, coverage=kind)
     pairs = (
@@ -78,14 +79,14 @@ def test_limits_of_the_switches_change_no_bit(style, kind):
         (thali.CascadeLSB, {}, thali.CascadeLSB, {"discount": 1.0}, None),
         (thali.CascadeLinUCB, {}, thali.C3UCB, {"position_discounts": np.ones(4)}, None),
     )
-    for one, settings, other, more, most in pairs:
-        policies = (one(catalog, 4, **settings), other(catalog, 4, **more))
+    for one, settings, other, other_settings, max_clicks in pairs:
+        policies = (one(catalog, 4, **settings), other(catalog, 4, **other_settings))
         states = [policy.init(3) for policy in policies]
         rng = np.random.default_rng(2)
         for _ in range(60):
             lists = [policy.recommend(state) for policy, state in zip(policies, states, strict=True)]
             np.testing.assert_array_equal(*lists)
-            clicks = np.array([plain.some_clicks(rng, 4, most) for _ in range(3)])
+            clicks = np.array([plain.some_clicks(rng, 4, max_clicks) for _ in range(3)])
             for policy, state in zip(policies, states, strict=True):
                 policy.update(state, lists[0], clicks)
         assert same(*states)
@@ -101,12 +102,12 @@ def test_an_impression_learned_twice_within_the_window_is_refused_and_nothing_is
         with pytest.raises(ValueError, match=r"shown_at must be .* not learned from yet, got \d+ again for user"):
             policy.update(state, [[0, 1], [1, 2]], [[True, True]] * 2, shown_at=again)
         assert same(state, before)
-    policy.update(state, [[0, 1]] * 2, [[True, True]] * 2, shown_at=[3, 12])  # too old to matter, then and now
+    policy.update(state, [[0, 1]] * 2, [[True, True]] * 2, shown_at=[3, 12])  # too old to matter
     np.testing.assert_array_equal(state.M, before.M)
 
 
-def test_a_window_leaves_nothing_behind_of_what_it_forgets(tmp_path):
-    """It is what a newcomer learns from the last W alone, whatever was learned before; a topic unseen since is new."""
+def test_a_window_forgets_completely(tmp_path):
+    """The state equals that of a new user who learns only the last W impressions, whatever came before them."""
     rng = np.random.default_rng(5)
     policy = thali.CascadeLSB(thali.Catalog(weights("sparse", 12, 4, rng)), 3, sigma=1e-3, window=7)
     state, seen = policy.init(1), []
@@ -114,17 +115,17 @@ def test_a_window_leaves_nothing_behind_of_what_it_forgets(tmp_path):
         seen.append((rng.permutation(12)[None, :3], plain.some_clicks(rng, 3)[None]))
         policy.update(state, *seen[-1])
         if step % 13 == 12:
-            newcomer = policy.init(1)
+            new_user = policy.init(1)
             for lists, clicks in seen[-7:]:
-                policy.update(newcomer, lists, clicks)
-            np.testing.assert_allclose(state.M, newcomer.M, rtol=1e-13, atol=0)
-            np.testing.assert_allclose(state.B, newcomer.B, rtol=1e-13, atol=0)
+                policy.update(new_user, lists, clicks)
+            np.testing.assert_allclose(state.M, new_user.M, rtol=1e-13, atol=0)
+            np.testing.assert_allclose(state.B, new_user.B, rtol=1e-13, atol=0)
             state.save(tmp_path / "state")
             thali.load_state(tmp_path / "state")
 
 
 def drawn_by(make, W, kind="probabilistic", **settings):
-    """A policy, and the estimates that its lists are built from."""
+    """Return a policy, and the estimates from which it builds its lists."""
     estimates = []
 
     def spy(catalog, estimate, inverse, alpha, **rest):
@@ -172,7 +173,7 @@ def test_draws_have_the_mean_and_covariance_of_the_posterior(make):
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e4, 1e8, 1e10])
-def test_draw_equals_numpy_where_the_matrix_is_ill_conditioned(scale):
+def test_draw_equals_numpy_also_for_an_ill_conditioned_matrix(scale):
     rng = np.random.default_rng(4)
     for d in (1, 2, 7, 18):
         X = rng.random((2 * d, d)) * rng.choice([0.0, 1e-3, 1.0], size=(2 * d, 1))
@@ -186,13 +187,13 @@ def test_draw_equals_numpy_where_the_matrix_is_ill_conditioned(scale):
 
 
 def uniform_p_value(lists, items):
-    """The smallest p-value of chi-square tests that each position holds any of these items as often."""
+    """The smallest p-value of chi-square tests that each position shows these items equally often."""
     assert set(np.unique(lists)) == set(items)
     counts = [[int((column == e).sum()) for e in items] for column in lists.T]
     return min(stats.chisquare(row).pvalue for row in counts)
 
 
-def test_epsilon_greedy_between_its_limits():
+def test_epsilon_greedy_with_epsilon_zero_one_and_half():
     rng = np.random.default_rng(6)
     W = weights("sparse", 12, 4, rng)
     never, estimates = drawn_by(thali.EpsilonGreedy, W, epsilon=0.0)
@@ -206,8 +207,8 @@ def test_epsilon_greedy_between_its_limits():
     many = always.init(1).take([0])
     random = np.concatenate([always.recommend(many, rng) for _ in range(3000)])
     assert uniform_p_value(random, range(12)) > 1e-3
-    without = np.concatenate([always.recommend(many, rng, exclude=[0, 3, 7]) for _ in range(2000)])
-    assert uniform_p_value(without, sorted({*range(12)} - {0, 3, 7})) > 1e-3
+    with_exclusions = np.concatenate([always.recommend(many, rng, exclude=[0, 3, 7]) for _ in range(2000)])
+    assert uniform_p_value(with_exclusions, sorted({*range(12)} - {0, 3, 7})) > 1e-3
     shown = np.concatenate([half.recommend(state, rng) for _ in range(2000)])
     random_share = 1 - (shown == never.recommend(state, rng)).all(axis=1).mean()
     assert abs(random_share - 0.5 * (1 - 1 / (12 * 11 * 10))) < 4 * math.sqrt(0.25 / 2000)
@@ -228,7 +229,7 @@ def test_lists_of_independent_items_equal_the_plain_loop(make):
 
 
 @pytest.mark.parametrize("make", [thali.CombLinUCB, thali.C3UCB, thali.CascadeLinUCB])
-def test_theoretical_optimism_is_that_of_the_papers(make):
+def test_theoretical_optimism_equals_that_of_the_papers(make):
     for d, K, n, sigma in ((3, 2, 1000, 0.1), (7, 4, 10, 2.0)):
         policy = make(thali.Catalog(np.eye(d)), K, sigma=sigma, alpha="theory", horizon=n)
         assert policy.optimism(policy.init(1))[0] == pytest.approx(plain.cascade_width(d, K, n, sigma), rel=1e-12)
@@ -245,7 +246,7 @@ def test_perceptron_equals_transcription(style, kind):
         lists = policy.recommend(state)
         assert lists[0].tolist() == plain_list(W, kind, np.maximum(state.w[0], 0.0), np.eye(4), 0.0, 4)
         before = state.w.copy()
-        for top in range(5):  # none, the first, the first two, ...: already on top
+        for top in range(5):  # no clicks, or only clicks at the top: nothing to learn
             policy.update(state, lists, np.arange(4)[None] < top)
             np.testing.assert_array_equal(state.w, before)
         clicks = plain.some_clicks(rng, 4)
@@ -254,7 +255,7 @@ def test_perceptron_equals_transcription(style, kind):
         np.testing.assert_allclose(state.w[0], w, rtol=1e-12, atol=1e-13)
 
 
-def test_floors_and_ceiling():
+def test_oracle_most_popular_and_random():
     rng = np.random.default_rng(10)
     for style in STYLES:
         W = weights(style, 20, 4, rng)
@@ -263,28 +264,28 @@ def test_floors_and_ceiling():
         state = oracle.init(6)
         np.testing.assert_array_equal(oracle.recommend(state), thali.greedy_lists(catalog, theta, 5))
         assert oracle.recommend(state)[0].tolist() == reference.greedy_list(W, theta[0], 5, "probabilistic")
-        without = [[0, 1, 2], [], [19], [5, 6], [7], [8]]
-        expected = thali.greedy_lists(catalog, theta, 5, exclude=without)
-        np.testing.assert_array_equal(oracle.recommend(state, exclude=without), expected)
+        excluded = [[0, 1, 2], [], [19], [5, 6], [7], [8]]
+        expected = thali.greedy_lists(catalog, theta, 5, exclude=excluded)
+        np.testing.assert_array_equal(oracle.recommend(state, exclude=excluded), expected)
         for popularity in (None, rng.integers(-3, 3, size=20).astype(float)):
             most = thali.MostPopular(catalog, 20, popularity=popularity)
             own = W.sum(axis=1) if popularity is None else popularity
             assert most.recommend(most.init(1))[0].tolist() == plain.top(own.tolist(), 20)
-    anything = thali.Random(thali.Catalog(np.ones((7, 1))), 3)
-    state = anything.init(4000)
-    assert uniform_p_value(anything.recommend(state, rng), range(7)) > 1e-3
-    assert uniform_p_value(anything.recommend(state, rng, candidates=[0, 2, 3, 6]), [0, 2, 3, 6]) > 1e-3
+    random = thali.Random(thali.Catalog(np.ones((7, 1))), 3)
+    state = random.init(4000)
+    assert uniform_p_value(random.recommend(state, rng), range(7)) > 1e-3
+    assert uniform_p_value(random.recommend(state, rng, candidates=[0, 2, 3, 6]), [0, 2, 3, 6]) > 1e-3
 
 
-def test_a_learner_of_ones_own_that_forgets_says_what_it_lacks_for_late_feedback():
+def test_a_custom_learner_that_forgets_needs_learn_late_for_late_feedback():
     class Logged(thali.CascadeLSB):
         def learn(self, state, lists, clicks, gains):
             super().learn(state, lists, clicks, gains)
 
     catalog, lists, clicks = thali.Catalog(np.eye(3)), [[0, 1]], [[False, True]]
-    plain_one, forgetful = Logged(catalog, 2), Logged(catalog, 2, discount=0.5)
-    state = plain_one.init(1)
-    plain_one.update(state, lists, clicks, shown_at=[3])
+    remembering, forgetful = Logged(catalog, 2), Logged(catalog, 2, discount=0.5)
+    state = remembering.init(1)
+    remembering.update(state, lists, clicks, shown_at=[3])
     assert state.updates[0] == 1
     state = forgetful.init(1)
     with pytest.raises(TypeError, match="Logged must define learn_late"):
@@ -294,7 +295,7 @@ def test_a_learner_of_ones_own_that_forgets_says_what_it_lacks_for_late_feedback
 
 
 @pytest.mark.parametrize("bad", [[-1], [2**53 + 1], np.array([2**63], dtype=np.uint64), [0.5], [1, 2], "now"])
-def test_bad_times_of_showing_are_refused_and_nothing_is_learned(bad):
+def test_bad_values_of_shown_at_are_refused_and_nothing_is_learned(bad):
     policy = thali.CascadeLSB(thali.Catalog(np.eye(3)), 2, discount=0.9)
     state = policy.init(1)
     with pytest.raises((ValueError, TypeError), match="shown_at must"):
@@ -302,7 +303,7 @@ def test_bad_times_of_showing_are_refused_and_nothing_is_learned(bad):
     assert state.clock[0] == state.updates[0] == 0
 
 
-def test_a_perceptron_learns_nothing_from_a_changed_catalog_alone():
+def test_a_perceptron_learns_nothing_from_a_change_of_the_catalog():
     catalog = thali.Catalog(np.eye(3) * 0.5)
     policy = thali.PreferencePerceptron(catalog, 2)
     state, lists = policy.init(1), [[0, 1]]

@@ -1,4 +1,4 @@
-"""Each policy against the plain transcription in reference.py, which learns on its own from the same clicks."""
+"""Each policy against the plain transcription in reference.py, which learns separately from the same clicks."""
 
 import math
 
@@ -18,7 +18,7 @@ SWITCHES = {
 
 
 def random_clicks(rng, K):
-    """None, one or several."""
+    """Return no click, one click or several clicks."""
     return rng.random(K) < rng.choice([0.0, 0.1, 0.5])
 
 
@@ -49,8 +49,8 @@ def test_linear_family_equals_transcription(policy_class, style, coverage):
 
 
 @pytest.mark.parametrize("policy_class", SWITCHES)
-def test_linear_family_equals_transcription_left_alone(policy_class):
-    """No help from our θ̄ and M⁻¹: on weights without ties the two must choose alike for hundreds of steps."""
+def test_linear_family_equals_an_independent_transcription(policy_class):
+    """The transcription uses its own θ̄ and M⁻¹. Without ties, both must choose the same lists for hundreds of steps."""
     rng = np.random.default_rng(5)
     W = weights("sparse", 40, 6, rng)
     features, examined = SWITCHES[policy_class]
@@ -110,14 +110,14 @@ def test_theoretical_optimism_of_each_policy():
         assert yue.optimism(state)[user] == pytest.approx(expected, rel=1e-12)
 
 
-def test_default_optimism_goes_as_one_over_sigma():
+def test_default_optimism_is_proportional_to_one_over_sigma():
     catalog = thali.Catalog(np.eye(3))
     for policy_class in SWITCHES:
         low, high = (policy_class(catalog, 2, sigma=sigma).alpha for sigma in (0.1, 0.4))
         assert low == pytest.approx(4 * high)
 
 
-def test_published_cap_of_cascade_lin_ucb_ties_everything_at_theoretical_optimism():
+def test_published_cap_of_cascade_lin_ucb_makes_all_items_tie_at_theoretical_optimism():
     rng = np.random.default_rng(8)
     catalog = thali.Catalog(rng.uniform(0.2, 1, size=(30, 3)))
     free, capped = (
@@ -127,7 +127,7 @@ def test_published_cap_of_cascade_lin_ucb_ties_everything_at_theoretical_optimis
     assert free.recommend(free.init(1)).tolist() != [[0, 1, 2, 3]]
 
 
-def test_first_click_learners_given_several_learn_up_to_the_first():
+def test_first_click_learners_ignore_everything_after_the_first_click():
     catalog = thali.Catalog(np.random.default_rng(9).random((10, 4)))
     for policy in (thali.CascadeLSB(catalog, 4), thali.CascadeLinUCB(catalog, 4), thali.CascadeKLUCB(catalog, 4)):
         several, first = policy.init(1), policy.init(1)
@@ -138,8 +138,8 @@ def test_first_click_learners_given_several_learn_up_to_the_first():
             np.testing.assert_array_equal(array, first.arrays[name])
 
 
-def test_list_builder_can_be_exchanged():
-    """The paper's bound holds for any γ-approximation: here, the plain loop in place of the search."""
+def test_list_builder_can_be_replaced():
+    """The paper's bound holds for any γ-approximation. This test uses the plain loop instead of the search."""
 
     def plain(catalog, estimate, inverse, alpha, *, K, features, cap):
         learner = reference.PlainLinear(catalog.weights, K, sigma=0.1, alpha=float(alpha[0]), features=features)
@@ -168,7 +168,7 @@ def test_a_gram_matrix_beyond_double_precision_does_not_break():
 @pytest.mark.slow
 @pytest.mark.parametrize("policy_class", [thali.CascadeLSB, thali.LSBGreedy])
 def test_a_million_updates_do_not_drift(policy_class):
-    """Three users: one dense list throughout; that list at first and then what is recommended; recommended lists."""
+    """One user always sees a fixed list, one sees it first and recommended lists later, one sees recommended lists."""
     rng = np.random.default_rng(11)
     catalog = thali.Catalog(rng.random((30, 18)))
     policy = policy_class(catalog, 4, sigma=0.1)

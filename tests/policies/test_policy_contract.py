@@ -1,4 +1,4 @@
-"""What every policy of the registry must do, whatever it learns; nobody is excused."""
+"""The contract that every policy in the registry must meet, without exceptions."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,13 +11,13 @@ import thali
 L, d, K = 20, 4, 3
 
 
-# One that samples, and of one's own, is held to the same.
+# A custom policy that samples must meet the same contract.
 POLICIES = {**thali.POLICIES, "OwnEpsilonGreedy": OwnEpsilonGreedy}
 
 
 @pytest.fixture(params=list(POLICIES))
 def make(request):
-    """What makes the policy, from a catalog and K."""
+    """The class that creates the policy from a catalog and K."""
     return POLICIES[request.param]
 
 
@@ -66,7 +66,7 @@ def test_a_user_in_a_batch_gets_what_they_would_get_alone(policy):
         np.testing.assert_array_equal(batch.arrays[name][user], array[0])
 
 
-def test_order_of_feedback_does_not_matter_unless_said_why(policy):
+def test_order_of_feedback_matters_only_if_the_policy_says_so(policy):
     rng = np.random.default_rng(4)
     shown = np.array([rng.permutation(L)[:K] for _ in range(500)])
     clicked = rng.random((500, K)) < 0.2
@@ -90,7 +90,7 @@ def test_late_clicks_are_learned_with_the_gains_as_shown(policy):
     assert equal(given, computed)
 
 
-def test_saves_loads_and_goes_on_to_the_last_bit(policy, tmp_path):
+def test_a_saved_and_loaded_state_continues_bit_for_bit(policy, tmp_path):
     state = learned(policy, users=3)
     path = tmp_path / "taste.thali"
     state.save(path)
@@ -107,12 +107,12 @@ def test_saves_loads_and_goes_on_to_the_last_bit(policy, tmp_path):
     assert equal(state, loaded)
 
 
-def test_works_with_a_coverage_of_ones_own(policy, make):
+def test_works_with_a_custom_coverage(policy, make):
     catalog = thali.Catalog(policy.catalog.weights, coverage=Saturating())
-    own = make(catalog, K)
+    custom = make(catalog, K)
     model = thali.DiverseCascade(catalog, np.full((2, d), 1 / d))
-    run = thali.simulate(own, model, steps=20, seed=1, points=range(1, 21))
-    # Regret is that of the shown lists under this coverage, worked out by hand.
+    run = thali.simulate(custom, model, steps=20, seed=1, points=range(1, 21))
+    # The regret must be that of the shown lists with this coverage, computed here directly.
     for user in range(2):
         lost = []
         for shown in [*model.best_lists(K)[[user]], *run.lists[user]]:
@@ -142,14 +142,14 @@ def test_some_users_can_be_taken_out_and_put_back(policy):
 
 
 def larger(make, **settings):
-    """The same policy on a catalog with trees, rays and single items; made anew, so that nothing is prepared."""
+    """The same policy on a new catalog with trees, rays and single items, for which no index was built yet."""
     rng = np.random.default_rng(6)
     W = np.concatenate([weights(style, 60, d, rng) for style in ("sparse", "dense", "parallel", "duplicates")])
     return make(thali.Catalog(W), K, **settings)
 
 
 def session(policy, users, steps=12):
-    """All lists of a session, and the state it leaves."""
+    """Return all lists of a session, and the final state."""
     rng, state, shown = np.random.default_rng(users), policy.init(users), []
     for step in range(steps):
         shown.append(policy.recommend(state, rng=[np.random.default_rng([step, u]) for u in range(users)]))
@@ -160,21 +160,21 @@ def session(policy, users, steps=12):
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing(make, threads):
     for users in range(1, 8):
-        alone, together = larger(make), larger(make, threads=threads)
-        lists, state = session(alone, users)
-        found, own = session(together, users)
-        np.testing.assert_array_equal(found, lists)
-        assert equal(own, state)
-        if make is not OwnEpsilonGreedy:  # which has no choose_among
-            each = [np.arange(user, 200) for user in range(users)]
-            for question in (
-                {"exclude": each},
-                {"candidates": each},
-                {"candidates": each[0][:20]},
+        single, threaded = larger(make), larger(make, threads=threads)
+        lists, state = session(single, users)
+        threaded_lists, threaded_state = session(threaded, users)
+        np.testing.assert_array_equal(threaded_lists, lists)
+        assert equal(threaded_state, state)
+        if make is not OwnEpsilonGreedy:  # it has no choose_among
+            per_user = [np.arange(user, 200) for user in range(users)]
+            for query in (
+                {"exclude": per_user},
+                {"candidates": per_user},
+                {"candidates": per_user[0][:20]},
                 {"exclude": [1, 2]},
             ):
-                found = together.recommend(own, rng=7, **question)
-                np.testing.assert_array_equal(found, alone.recommend(state, rng=7, **question))
+                threaded_lists = threaded.recommend(threaded_state, rng=7, **query)
+                np.testing.assert_array_equal(threaded_lists, single.recommend(state, rng=7, **query))
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "2", None, True])
@@ -186,11 +186,11 @@ def test_bad_number_of_threads_is_refused(policy, make, bad):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_one_policy_serves_several_python_threads_at_once(make, threads):
     expected = [session(larger(make), users) for users in (1, 2, 3, 4)]
-    for _ in range(5):  # the first lists are asked for before the catalog's index was made
+    for _ in range(5):  # the first lists are requested before the catalog's index is built
         shared = larger(make, threads=threads)
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda users: session(shared, users), (1, 2, 3, 4)))  # noqa: B023 (done before the loop goes on)
-        for (lists, state), (own_lists, own_state) in zip(expected, found, strict=True):
+            sessions = list(pool.map(lambda users: session(shared, users), (1, 2, 3, 4)))  # noqa: B023 (done before the next iteration)
+        for (lists, state), (own_lists, own_state) in zip(expected, sessions, strict=True):
             np.testing.assert_array_equal(lists, own_lists)
             assert equal(state, own_state)
 
@@ -245,7 +245,7 @@ def test_a_state_of_another_learner_is_refused(policy):
     for other in POLICIES.values():
         stranger = other(policy.catalog, K).init(1)
         if (stranger.learner, stranger.settings) == (mine.learner, mine.settings):
-            policy.check(stranger)  # the same statistics, read in another way
+            policy.check(stranger)  # the same statistics, interpreted differently
         else:
             with pytest.raises(
                 ValueError, match="state of .* must come from (the same policy|a policy with the same settings)"

@@ -1,4 +1,4 @@
-"""Files of state: whole or refused. (Save, load and go on is part of the policy contract.)"""
+"""State files: a file is complete, or it is refused. (The policy contract tests that a loaded state continues.)"""
 
 import json
 import zipfile
@@ -11,7 +11,7 @@ import thali
 policy = thali.CascadeLSB(thali.Catalog(np.eye(3)), 2)
 
 
-def test_a_file_holds_no_pickle_and_replaces_the_old_one_whole(tmp_path):
+def test_a_file_contains_no_pickle_and_replaces_the_old_file_completely(tmp_path):
     path = tmp_path / "taste.thali"
     state = policy.init(2)
     state.save(path)
@@ -29,7 +29,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
     path = tmp_path / "taste.thali"
     state = policy.init(1)
     state.save(path)
-    state.settings["sigma"] = object()  # no JSON for this
+    state.settings["sigma"] = object()  # cannot be written as JSON
     with pytest.raises(TypeError):
         state.save(path)
     assert thali.load_state(path).settings["sigma"] == 0.1
@@ -37,7 +37,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["cut", "text", "empty", "strange archive", "newer format"])
-def test_a_damaged_or_strange_file_is_refused(tmp_path, harm):
+def test_a_damaged_or_foreign_file_is_refused(tmp_path, harm):
     path = tmp_path / "taste.thali"
     policy.init(2).save(path)
     whole = path.read_bytes()
@@ -58,7 +58,7 @@ def test_a_damaged_or_strange_file_is_refused(tmp_path, harm):
         thali.load_state(path)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_the_message_names_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="but .*nowhere does not exist"):
         thali.load_state(tmp_path / "nowhere")
 
@@ -82,7 +82,7 @@ def test_a_state_learned_at_another_sigma_is_refused(tmp_path):
         lambda a: a.update(extra=np.zeros(2)),
     ],
 )
-def test_a_file_whose_arrays_cannot_be_is_refused(tmp_path, harm):
+def test_a_file_with_impossible_arrays_is_refused(tmp_path, harm):
     state = policy.init(2)
     harm(state.arrays)
     state.save(tmp_path / "bad")
@@ -91,7 +91,7 @@ def test_a_file_whose_arrays_cannot_be_is_refused(tmp_path, harm):
 
 
 class Levels(thali.Policy):
-    """Settings that JSON changes (a tuple), arrays of any name, and a rate that is assigned."""
+    """A policy with a setting that JSON changes (a tuple), unusual array names, and an array that learn replaces."""
 
     @property
     def settings(self):
@@ -108,10 +108,10 @@ class Levels(thali.Policy):
 
 
 class OwnState(thali.State):
-    """No family of its own: must not take the place of the plain one."""
+    """A subclass without a separate family. It must not replace State when a file is loaded."""
 
 
-def test_a_policy_of_ones_own_keeps_what_it_assigns_and_gets_it_back(tmp_path):
+def test_the_arrays_of_a_custom_policy_are_kept_saved_and_loaded(tmp_path):
     own = Levels(policy.catalog, 2)
     state = own.init(1)
     own.update(state, [[0, 1]], [[True, False]])
@@ -124,21 +124,21 @@ def test_a_policy_of_ones_own_keeps_what_it_assigns_and_gets_it_back(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["users", "copy", "settings", "take"])
-def test_arrays_need_names_of_their_own(name):
+def test_arrays_must_not_have_the_names_of_attributes(name):
     with pytest.raises(
         ValueError, match=f"arrays of State must not have the name of an attribute of State, got '{name}'"
     ):
         thali.State("Own", {}, **{name: np.zeros(2)})
 
 
-def test_writing_into_the_statistics_counts_after_refresh():
+def test_changes_to_the_statistics_take_effect_after_refresh():
     state = policy.init(1)
     state.B[0] = [0.0, 0.0, 0.02]
     state.refresh()
     np.testing.assert_allclose(policy.estimate(state), [[0.0, 0.0, 2.0]])
 
 
-def test_a_part_of_other_settings_is_refused_before_anything_is_written():
+def test_a_part_with_other_settings_is_refused_before_anything_is_written():
     catalog = thali.Catalog(np.eye(3))
     whole = thali.CascadeLSB(catalog, 2, window=10)
     state = whole.init(2)
@@ -151,7 +151,7 @@ def test_a_part_of_other_settings_is_refused_before_anything_is_written():
         np.testing.assert_array_equal(state.arrays[name], array)
 
 
-def test_a_file_whose_window_is_not_of_numbers_is_refused(tmp_path):
+def test_a_file_whose_window_is_not_finite_is_refused(tmp_path):
     state = thali.CascadeLSB(thali.Catalog(np.eye(3)), 2, window=4).init(1)
     state.sums[0, 0, 0, 0] = np.nan
     state.save(tmp_path / "bad")

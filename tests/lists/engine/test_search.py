@@ -1,7 +1,7 @@
 """The exact search against a plain loop over all items, with the same θ̄ and M⁻¹: lists must be identical.
 
-A bound that is too low shows only where it nearly is the best index. So many of these items are nearly equal: all
-bounds are then tight, and one item after another is the best.
+A bound that is too low causes a wrong list only if it is close to the best index. Therefore many of the items here are
+nearly equal: all bounds are then tight, and one item after another is the best.
 """
 
 import math
@@ -22,7 +22,7 @@ from thali.lists.engine.layout import KIND, RAY, SIZE, STRIDE
 def hostile_weights(style, L, d, rng):
     if style == "denormal":
         return np.clip(rng.random((L, d)) * 10.0 ** rng.integers(-320, 1, size=(L, d)), 0, 1)
-    if style == "nearly parallel":  # but for the last few bits, or a little more
+    if style == "nearly parallel":  # they differ in the last few bits, or slightly more
         W = rng.random((L, 1)) * (rng.random(d) * (rng.random((L, d)) < 0.5))
         off = 2.0**-52 if rng.random() < 0.5 else 10.0 ** rng.uniform(-15, -9)
         return np.clip(W * (1 + rng.integers(-3, 4, size=(L, d)) * off), 0, 1)
@@ -47,7 +47,7 @@ def test_search_equals_the_plain_loop(style, coverage):
         estimate = rng.normal(size=d) * 10.0 ** rng.integers(-3, 2)
         match rng.integers(4):
             case 0:
-                estimate = -np.abs(estimate) - 1  # every index negative, where α is small
+                estimate = -np.abs(estimate) - 1  # every index is negative if α is small
             case 1:
                 estimate = np.zeros(d)
             case 2:
@@ -56,21 +56,21 @@ def test_search_equals_the_plain_loop(style, coverage):
         features, cap = str(rng.choice(["gains", "items"])), float(rng.choice([math.inf, 1.0]))
         catalog = thali.Catalog(W, coverage=coverage)
         belief = (catalog, estimate[None], inverse[None], np.array([alpha]))
-        found = greedy(*belief, K=K, features=features, cap=cap)
-        assert found[0].tolist() == plain_list(W, coverage, estimate, inverse, alpha, K, features, cap)
-        np.testing.assert_array_equal(found, plain.build(*belief, K=K, features=features, cap=cap))
+        lists = greedy(*belief, K=K, features=features, cap=cap)
+        assert lists[0].tolist() == plain_list(W, coverage, estimate, inverse, alpha, K, features, cap)
+        np.testing.assert_array_equal(lists, plain.build(*belief, K=K, features=features, cap=cap))
 
 
-def test_search_where_mean_and_width_cancel():
-    """Every index is rounding alone; still the same item must win."""
+def test_search_if_mean_and_width_cancel():
+    """Every index consists only of rounding error, but the same item must still win."""
     rng = np.random.default_rng(3)
     for _ in range(300):
         d = int(rng.integers(1, 6))
         W = np.diag(rng.random(d))
         inverse, alpha = np.diag(rng.uniform(0.2, 1.2, size=d)), float(rng.uniform(0.1, 10))
         estimate = -alpha * np.sqrt(np.diag(inverse))
-        found = greedy(thali.Catalog(W), estimate[None], inverse[None], np.array([alpha]), K=d)
-        assert found[0].tolist() == plain_list(W, "probabilistic", estimate, inverse, alpha, d, "gains", math.inf)
+        lists = greedy(thali.Catalog(W), estimate[None], inverse[None], np.array([alpha]), K=d)
+        assert lists[0].tolist() == plain_list(W, "probabilistic", estimate, inverse, alpha, d, "gains", math.inf)
 
 
 @pytest.mark.parametrize("d", [63, 64, 130])
@@ -83,10 +83,10 @@ def test_search_with_more_topics_than_bits_and_users_of_different_optimism(d):
     inverse = np.linalg.inv(np.eye(d) + spread @ spread.transpose(0, 2, 1))
     inverse = (inverse + inverse.transpose(0, 2, 1)) / 2
     estimate, alpha = rng.normal(size=(6, d)), np.array([0.0, 1.0, 0.0, 8.0, 0.1, 80.0])
-    found = greedy(thali.Catalog(W), estimate, inverse, alpha, K=10)
+    lists = greedy(thali.Catalog(W), estimate, inverse, alpha, K=10)
     for user in range(6):
         expected = plain_list(W, "probabilistic", estimate[user], inverse[user], alpha[user], 10, "gains", math.inf)
-        assert found[user].tolist() == expected
+        assert lists[user].tolist() == expected
 
 
 ALPHAS = (0.0, 1e-9, 0.1, 1.0, 8.0, 80.0, 1e6)
@@ -104,8 +104,8 @@ SHAPES = (
 )
 
 
-def alike(shape, n, size, rng):
-    """Weights (n, size) of n items with the same topics, in some relation to one another."""
+def related_weights(shape, n, size, rng):
+    """Weights (n, size) of n items with the same topics. The shape says how the items relate to one another."""
     centre, scales = rng.uniform(0.2, 0.9, size=size), rng.uniform(0.1, 1.0, size=(n, 1))
     match shape:
         case "cloud":
@@ -120,7 +120,7 @@ def alike(shape, n, size, rng):
             return np.full((n, size), rng.choice([0.25, 1 / 3, 1.0]))
         case "copies":
             return rng.random((3, size))[rng.integers(3, size=n)]
-        case "ones":  # coverage becomes complete, and indices exactly 0
+        case "ones":  # coverage becomes complete, so that indices are exactly 0
             return rng.choice([0.5, 1.0, 1e-310], size=(n, size), p=[0.6, 0.3, 0.1])
         case "simplex":
             return np.minimum(1.0, rng.dirichlet(np.ones(size), size=n))
@@ -130,24 +130,24 @@ def alike(shape, n, size, rng):
 
 
 def mixture(rng, largest=600):
-    """Items of several sets of topics: single ones, rays and trees of all depths, and some of no topic, mixed up."""
+    """Items with several sets of topics, shuffled: single items, rays, trees of all depths, and some without topics."""
     d = int(rng.choice([1, 2, 4, 6, 12, 24]))
     sizes = [size for size in (1, 2, 3, 4, 5, 8, 20) if size <= d]
     parts = [np.zeros((int(rng.integers(0, 6)), d))]
-    # Sets of topics of one shape and size rival one another, as those of different norms do not.
+    # Groups of the same shape and size compete with one another. Groups with different norms do not.
     shape = str(rng.choice(SHAPES))
     for _ in range(int(rng.integers(1, 9))):
         if rng.random() < 0.3:
             shape = str(rng.choice(SHAPES))
         n, size = int(rng.choice([1, 3, 8, 30, 100, largest], p=[0.2, 0.1, 0.2, 0.2, 0.2, 0.1])), int(rng.choice(sizes))
         part = np.zeros((n, d))
-        part[:, rng.choice(d, size=size, replace=False)] = alike(shape, n, size, rng)
+        part[:, rng.choice(d, size=size, replace=False)] = related_weights(shape, n, size, rng)
         parts.append(part)
     return rng.permutation(np.concatenate(parts))
 
 
 def beliefs(users, d, rng):
-    """θ̄ (users, d), M⁻¹ (users, d, d) and α (users,) of all kinds; M nearly singular for some."""
+    """θ̄ (users, d), M⁻¹ (users, d, d) and α (users,) of all kinds. M is nearly singular for some users."""
     estimate, inverse = np.zeros((users, d)), np.empty((users, d, d))
     for user in range(users):
         spread = np.abs(rng.normal(size=(d, int(rng.integers(1, 2 * d + 2))))) * rng.choice([-1, 1], size=(d, 1))
@@ -167,8 +167,8 @@ def beliefs(users, d, rng):
 
 @pytest.mark.parametrize("topics", [[63, 64, 100, 129], [0, 62, 63, 64, 126, 129], [0, 63, 126]])
 @pytest.mark.parametrize("coverage", ["probabilistic", "max"])
-def test_items_share_topics_that_share_a_bit_or_have_none_of_their_own(coverage, topics):
-    """Masks have 63 bits for any number of topics; some items come after the index was built."""
+def test_search_with_topics_that_share_a_bit_of_the_mask(coverage, topics):
+    """Masks have 63 bits for any number of topics. Some items are added after the index was built."""
     rng = np.random.default_rng([len(topics), len(coverage)])
     d, K = 130, 10
     for _ in range(10):
@@ -176,14 +176,16 @@ def test_items_share_topics_that_share_a_bit_or_have_none_of_their_own(coverage,
         for _ in range(8):
             n, size = int(rng.choice([1, 6, 30])), int(rng.integers(1, 4))
             part = np.zeros((n, d))
-            part[:, rng.choice(topics, size=size, replace=False)] = alike(rng.choice(["uniform", "ray"]), n, size, rng)
+            part[:, rng.choice(topics, size=size, replace=False)] = related_weights(
+                rng.choice(["uniform", "ray"]), n, size, rng
+            )
             parts.append(part)
         W = rng.permutation(np.concatenate(parts))
         estimate, inverse, alpha = rng.random((4, d)), *beliefs(4, d, rng)[1:]
-        at_first = len(W) // 2
-        catalog = thali.Catalog(W[:at_first], coverage=coverage)
+        initial = len(W) // 2
+        catalog = thali.Catalog(W[:initial], coverage=coverage)
         greedy(catalog, estimate, inverse, alpha, K=1)
-        for e in range(at_first, len(W)):
+        for e in range(initial, len(W)):
             catalog.put(f"new {e}", W[e])
         whole = thali.Catalog(W, coverage=coverage)
         for user in range(4):
@@ -192,28 +194,28 @@ def test_items_share_topics_that_share_a_bit_or_have_none_of_their_own(coverage,
                 assert greedy(each, estimate, inverse, alpha, K=K)[user].tolist() == expected
 
 
-def test_one_inverse_serves_all_users():
+def test_all_users_can_share_one_inverse():
     rng = np.random.default_rng(7)
     catalog = thali.Catalog(weights("sparse", 60, 6, rng))
     estimate, inverse, _ = beliefs(5, 6, rng)
-    alpha, own = np.array([1.0, 0.0, 2.0, 8.0, 1.0]), np.repeat(inverse[:1], 5, axis=0)
+    alpha, repeated = np.array([1.0, 0.0, 2.0, 8.0, 1.0]), np.repeat(inverse[:1], 5, axis=0)
     for candidates in (None, [[user, 20, 30, 40, 59 - user] for user in range(5)]):
         choice = allowed(catalog, 5, 4, candidates)
-        found = greedy(catalog, estimate, inverse[:1], alpha, K=4, choice=choice)
-        np.testing.assert_array_equal(found, greedy(catalog, estimate, own, alpha, K=4, choice=choice))
+        lists = greedy(catalog, estimate, inverse[:1], alpha, K=4, choice=choice)
+        np.testing.assert_array_equal(lists, greedy(catalog, estimate, repeated, alpha, K=4, choice=choice))
 
 
-def assert_plain(W, coverage, rng, users=6):
-    """Lists of several users at once are those of the plain loop."""
+def assert_lists_equal_plain_loop(W, coverage, rng, users=6):
+    """Check that the lists of several users at once equal those of the plain loop."""
     L, d = W.shape
     catalog = thali.Catalog(W, coverage=coverage)
     K = L if L < 40 and rng.random() < 0.3 else min(L, int(rng.integers(1, 13)))
     estimate, inverse, alpha = beliefs(users, d, rng)
     features, cap = str(rng.choice(["gains", "gains", "items"])), float(rng.choice([math.inf, math.inf, 1.0]))
-    found = greedy(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap)
+    lists = greedy(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap)
     for user in range(users):
         expected = plain_list(W, coverage, estimate[user], inverse[user], alpha[user], K, features, cap)
-        assert found[user].tolist() == expected
+        assert lists[user].tolist() == expected
 
 
 @pytest.mark.parametrize("coverage", ["probabilistic", "max"])
@@ -221,7 +223,7 @@ def assert_plain(W, coverage, rng, users=6):
 def test_search_among_rays_trees_and_single_items(coverage, seed):
     rng = np.random.default_rng([seed, len(coverage)])
     for _ in range(200):
-        assert_plain(mixture(rng), coverage, rng)
+        assert_lists_equal_plain_loop(mixture(rng), coverage, rng)
 
 
 @pytest.mark.slow
@@ -230,42 +232,42 @@ def test_search_among_rays_trees_and_single_items(coverage, seed):
 def test_search_among_many_more_rays_trees_and_single_items(coverage, seed):
     rng = np.random.default_rng([seed, len(coverage)])
     for _ in range(1000):
-        assert_plain(mixture(rng, largest=1500), coverage, rng)
+        assert_lists_equal_plain_loop(mixture(rng, largest=1500), coverage, rng)
 
 
 def depths(catalog):
-    """(topics, levels of boxes) of each tree, (topics, -1) of each ray."""
-    found = set()
+    """Return (topics, levels of boxes) for each tree and (topics, -1) for each ray."""
+    pairs = set()
     for row in catalog.derived(SearchIndex).layout.groups.astype(int):
         width, levels = row[STRIDE], 0
         while width > 8:
             width, levels = -(-width // 8), levels + 1
-        found.add((row[SIZE], -1 if row[KIND] == RAY else levels))
-    return found
+        pairs.add((row[SIZE], -1 if row[KIND] == RAY else levels))
+    return pairs
 
 
 @pytest.mark.parametrize("coverage", ["probabilistic", "max"])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 20])
-def test_search_in_rivalling_trees_of_every_depth(coverage, size):
-    """Sets of as many topics: 6 items, 40, 100 or 600 are 0, 1, 2 or 3 levels of boxes."""
+def test_search_in_competing_trees_of_every_depth(coverage, size):
+    """Groups with the same number of topics. With 6, 40, 100 or 600 items they have 0, 1, 2 or 3 levels of boxes."""
     rng = np.random.default_rng([size, len(coverage)])
     d = size + 2
     for levels, n in enumerate([6, 40, 100, 600]):
         for shape in ("cloud", "wide cloud", "simplex", "copies", "uniform") if size > 1 else ("uniform", "copies"):
             parts = [np.zeros((n, d)) for _ in range(2 if n == 600 else 5)]
             for part in parts:
-                part[:, rng.choice(d, size=size, replace=False)] = alike(shape, n, size, rng)
+                part[:, rng.choice(d, size=size, replace=False)] = related_weights(shape, n, size, rng)
             W = rng.permutation(np.concatenate(parts))
             if shape == "uniform" and (size > 1 or coverage == "max"):
                 assert any(
                     topics == size and depth >= levels for topics, depth in depths(thali.Catalog(W, coverage=coverage))
                 )
             for _ in range(4):
-                assert_plain(W, coverage, rng)
+                assert_lists_equal_plain_loop(W, coverage, rng)
 
 
 def test_arrays_in_any_memory_order_give_the_same_lists(tmp_path):
-    """Vectors are read side by side, so a transposed array is put in order first, also in a state that is saved."""
+    """The kernels read vectors contiguously, so transposed arrays are copied first. This includes a saved state."""
     rng = np.random.default_rng(4)
     catalog = thali.Catalog(weights("sparse", 50, 6, rng))
     policy = thali.CascadeLSB(catalog, 3)
@@ -280,8 +282,8 @@ def test_arrays_in_any_memory_order_give_the_same_lists(tmp_path):
     assert lists.tolist() == ordered.tolist()
 
 
-def test_numbers_at_the_ends_of_the_range():
-    """Every index -inf; a tree's corner that cannot be divided by 255; weights whose squares underflow, times 1e23."""
+def test_numbers_at_the_limits_of_double_precision():
+    """Indices of -inf, a corner that cannot be divided by 255, and weights (at α = 1e23) whose squares underflow."""
     equal = thali.Catalog(np.ones((3, 2)))
     assert thali.greedy_lists(equal, [[-1.7e308, -1.7e308]], K=2).tolist() == [[0, 1]]
     among = thali.greedy_lists(equal, [[-1.7e308, -1.7e308]] * 2, K=2, candidates=[[0, 1], [1, 2]])

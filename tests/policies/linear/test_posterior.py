@@ -1,4 +1,4 @@
-"""What follows from M and B: the four-lane kernel against NumPy, long double and itself, user by user."""
+"""The posterior computed from M and B: the four-lane kernel against NumPy, long double, and one user at a time."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def exactly(M, B):
 
 
 def learned(kind, d, rng):
-    """M and B of one user after lists with features x (n, d), and these features."""
+    """Return M and B of one user after lists with features x (n, d), and x."""
     if kind == "well":
         x, times = rng.random((3 * d, d)), np.full(3 * d, 0.01)
     elif kind == "sparse":  # some topics never seen, others a million times
@@ -60,7 +60,7 @@ def condition_error(M):
 
 @pytest.mark.parametrize("d", [1, 2, 5, 18, 40])
 @pytest.mark.parametrize("kind", ["well", "sparse", "repeated", "huge"])
-def test_inverse_solution_and_determinant_are_as_good_as_doubles_allow(kind, d):
+def test_inverse_solution_and_determinant_are_as_exact_as_doubles_allow(kind, d):
     rng = np.random.default_rng(d)
     problems = [learned(kind, d, rng) for _ in range(10)]
     inverse, solution, logdet = refreshed(np.array([M for M, _, _ in problems]), np.array([B for _, B, _ in problems]))
@@ -71,10 +71,10 @@ def test_inverse_solution_and_determinant_are_as_good_as_doubles_allow(kind, d):
         assert np.abs(inverse[user] - true_inverse).max() <= limit * np.abs(true_inverse).max()
         assert np.abs(solution[user] - true_solution).max() <= limit * np.abs(true_solution).max()
         assert abs(logdet[user] - true_logdet) <= limit * max(1.0, abs(true_logdet))
-        # Backward stable: what is left over is rounding beside ‖M‖·‖M⁻¹B‖, whatever the condition.
-        left = np.abs(M @ solution[user].astype(np.longdouble) - B).max()
-        assert left <= 4e-16 * np.abs(M).sum(axis=0).max() * np.abs(true_solution).max()
-        # So click probabilities on lists that were shown are good to many more digits than θ̄ itself.
+        # Backward stable: relative to ‖M‖·‖M⁻¹B‖, the residual is only rounding, for any condition number.
+        residual = np.abs(M @ solution[user].astype(np.longdouble) - B).max()
+        assert residual <= 4e-16 * np.abs(M).sum(axis=0).max() * np.abs(true_solution).max()
+        # Therefore click probabilities of lists that were shown have many more correct digits than θ̄.
         shown = np.abs(x @ (solution[user] - true_solution)).max()
         if kind in ("well", "repeated"):
             assert shown <= 1e-12 * np.abs(x @ true_solution).max()
@@ -95,7 +95,7 @@ def test_agrees_with_numpy(kind, d):
     np.testing.assert_allclose(logdet, np.linalg.slogdet(M)[1], rtol=limit)
 
 
-def test_a_user_in_a_batch_gets_to_the_last_bit_what_they_get_alone():
+def test_a_user_in_a_batch_gets_the_same_bits_as_alone():
     rng = np.random.default_rng(2)
     for d in range(1, 42):
         problems = [learned(("well", "sparse", "repeated", "huge")[user % 4], d, rng) for user in range(9)]
@@ -106,12 +106,12 @@ def test_a_user_in_a_batch_gets_to_the_last_bit_what_they_get_alone():
                 np.testing.assert_array_equal(batch, np.concatenate(each[:users]))
 
 
-def test_what_is_near_a_user_in_the_batch_does_not_matter():
+def test_invalid_neighbors_in_the_batch_do_not_affect_a_user():
     rng = np.random.default_rng(3)
     M, B, _ = learned("sparse", 6, rng)
-    strange = np.array([np.full((6, 6), np.nan), M, np.full((6, 6), np.inf), np.zeros((6, 6)), M])
-    found = refreshed(strange, np.array([B * np.nan, B, B, B, B]))
-    for array, alone in zip(found, refreshed(M[None], B[None]), strict=True):
+    batch = np.array([np.full((6, 6), np.nan), M, np.full((6, 6), np.inf), np.zeros((6, 6)), M])
+    results = refreshed(batch, np.array([B * np.nan, B, B, B, B]))
+    for array, alone in zip(results, refreshed(M[None], B[None]), strict=True):
         np.testing.assert_array_equal(array[1], alone[0])
         np.testing.assert_array_equal(array[4], alone[0])
 
@@ -123,8 +123,8 @@ def test_determinants_beyond_the_range_of_doubles():
         assert logdet[0] == pytest.approx(40 * np.log(size), rel=1e-14)
 
 
-def test_pivots_that_rounding_has_eaten_are_floored():
-    """Past 1e16 nothing of the identity is left in M; the inverse stays finite and its widths bounded."""
+def test_pivots_lost_to_rounding_are_replaced_by_a_minimum():
+    """Above 1e16, rounding removes the identity from M. The inverse must stay finite, with a positive diagonal."""
     rng = np.random.default_rng(4)
     for d in (2, 5, 18, 40):
         for scale in (1e13, 1e16, 1e20):
@@ -140,24 +140,24 @@ def test_pivots_that_rounding_has_eaten_are_floored():
 
 @pytest.mark.parametrize("coverage", ["probabilistic", "max"])
 @pytest.mark.parametrize("style", ["sparse", "dense", "extremes"])
-def test_learning_straight_from_the_weights_gives_the_bits_of_learning_from_gains(coverage, style):
+def test_learning_directly_from_the_weights_equals_learning_from_gains_bit_for_bit(coverage, style):
     rng = np.random.default_rng(6)
     catalog = thali.Catalog(weights(style, 30, 6, rng), coverage=coverage)
     for kind in (thali.CascadeLSB, thali.LSBGreedy, thali.CascadeLinUCB):
         policy = kind(catalog, 5)
-        straight, given = policy.init(7), policy.init(7)
+        direct, given = policy.init(7), policy.init(7)
         for _ in range(50):
             lists = np.array([rng.permutation(30)[:5] for _ in range(7)])
             clicks = rng.random((7, 5)) < 0.2
-            policy.update(straight, lists, clicks)
+            policy.update(direct, lists, clicks)
             policy.update(given, lists, clicks, gains=policy.gains(lists))
-        for name, array in straight.arrays.items():
+        for name, array in direct.arrays.items():
             np.testing.assert_array_equal(array, given.arrays[name])
         for name in ("inverse", "solution", "logdet"):
-            np.testing.assert_array_equal(getattr(straight, name), getattr(given, name))
+            np.testing.assert_array_equal(getattr(direct, name), getattr(given, name))
 
 
-def test_gains_or_learning_of_ones_own_are_used():
+def test_overridden_gains_and_learn_are_used():
     class Halved(thali.CascadeLSB):
         def gains(self, lists):
             return super().gains(lists) / 2
@@ -182,7 +182,7 @@ def test_gains_or_learning_of_ones_own_are_used():
     assert LinearPolicy.learn_now is not thali.Policy.learn_now
 
 
-def test_gains_array_is_not_made_where_nobody_needs_it(monkeypatch):
+def test_the_gains_array_is_not_computed_if_it_is_not_needed(monkeypatch):
     catalog = thali.Catalog(np.eye(3))
     policy = thali.CascadeLSB(catalog, 2)
     state = policy.init(1)
