@@ -19,25 +19,25 @@ STORE, IDS, AFTER = (EXPECTED["store"][part] for part in ("found", "ids", "after
 COMPUTED = ("users", "stats")
 
 
-def close(found, expected):
+def close(actual, expected):
     """Whether plain values are the same, numbers up to rounding."""
     if isinstance(expected, dict):
-        return found.keys() == expected.keys() and all(close(found[key], expected[key]) for key in expected)
+        return actual.keys() == expected.keys() and all(close(actual[key], expected[key]) for key in expected)
     if isinstance(expected, list):
-        return len(found) == len(expected) and all(map(close, found, expected))
+        return len(actual) == len(expected) and all(map(close, actual, expected))
     if isinstance(expected, float):
-        return isinstance(found, float | int) and math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12)
-    return found == expected
+        return isinstance(actual, float | int) and math.isclose(actual, expected, rel_tol=1e-9, abs_tol=1e-12)
+    return actual == expected
 
 
-def assert_same_store(found):
+def assert_same_store(actual):
     """Check that the stored data, and the lists that follow from it, are exactly the same."""
-    assert found.keys() == STORE.keys()
+    assert actual.keys() == STORE.keys()
     for part, expected in STORE.items():
         if part in COMPUTED:
-            assert close(found[part], expected), part
+            assert close(actual[part], expected), part
         else:
-            assert found[part] == expected, part
+            assert actual[part] == expected, part
 
 
 @pytest.fixture

@@ -48,12 +48,12 @@ def names(shown: Any) -> list[Any]:
 def learned(rec: Any, user: str, learner: str = "default") -> tuple[int, np.ndarray, np.ndarray]:
     """Return updates, M and B. If nothing was learned, return those of a new user."""
     try:
-        found = rec.export(user)["learners"].get(learner)
+        kept = rec.export(user)["learners"].get(learner)
     except thali.service.recommender.Unknown:
-        found = None
-    if found is None:
+        kept = None
+    if kept is None:
         return 0, np.eye(rec.catalog.d), np.zeros(rec.catalog.d)
-    return found.updates, np.array(found.M), np.array(found.B)
+    return kept.updates, np.array(kept.M), np.array(kept.B)
 
 
 def assert_same(one: tuple[int, np.ndarray, np.ndarray], other: tuple[int, Any, Any], *, rtol: float = 0.0) -> None:
