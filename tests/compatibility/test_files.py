@@ -31,7 +31,7 @@ def close(actual, expected):
 
 
 def assert_same_store(actual):
-    """Check that the stored data, and the lists that follow from it, are exactly the same."""
+    """Check that stored data and the next lists are exactly the same, and computed values up to rounding."""
     assert actual.keys() == STORE.keys()
     for part, expected in STORE.items():
         if part in COMPUTED:
