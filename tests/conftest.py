@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 from postgres_server import PostgresServer
 
-# What they assert is told as in the tests themselves.
+# Failed assertions in these helpers are reported in full, as those of the tests.
 pytest.register_assert_rewrite("browser", "page_checks", "page_film", "playing", "reasons")
 # The first example of a test may compile kernels.
 settings.register_profile("thali", deadline=None)
@@ -15,7 +15,7 @@ settings.load_profile("thali")
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL that runs; a test that stops it starts it again."""
+    """A running PostgreSQL server. A test that stops it must start it again."""
     server = PostgresServer()
     try:
         server.start()
@@ -26,7 +26,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that is empty, of each kind."""
+    """The URL of an empty store: SQLite, then PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'taste.db'}"
     return request.getfixturevalue("postgres").fresh()
@@ -34,7 +34,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Chromium, for the tests of the page; playwright is imported by those who need it."""
+    """Chromium, for the tests of the page. Playwright is imported only if a test needs it."""
     from browser import chromium
 
     with chromium() as running:

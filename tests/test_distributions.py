@@ -1,4 +1,4 @@
-"""The two wheels, thali and thali-client, each in an environment of its own. Needs a package registry."""
+"""The two wheels, thali and thali-client, installed in new environments. Needs a package registry."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ print([item.item for item in shown.items])
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
-    """Both wheels, as they are published: thali asks for the client by its version."""
+    """Both wheels as they are published: thali requires the client of the same version."""
     folder = tmp_path_factory.mktemp("wheels")
     command = (sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", folder, ROOT / "client", ROOT)
     run(*command, THALI_CLIENT=f"=={thali_client.__version__}")
@@ -59,14 +59,14 @@ def wheels(tmp_path_factory):
 
 
 def environment(folder, *packages):
-    """The Python of a new environment with these packages."""
+    """Create an environment with these packages, and return its Python."""
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     run(python, *PIP, "install", "--constraint", ROOT / "constraints.txt", *packages)
     return python
 
 
-def test_the_client_needs_neither_the_library_nor_what_it_is_built_on(wheels, tmp_path):
+def test_the_client_needs_neither_the_library_nor_its_dependencies(wheels, tmp_path):
     (wheel,) = wheels.glob("thali_client-*.whl")
     python = environment(tmp_path / "venv", wheel)
     with Service(tmp_path) as service:
@@ -74,13 +74,13 @@ def test_the_client_needs_neither_the_library_nor_what_it_is_built_on(wheels, tm
     assert version.strip() == thali_client.__version__
 
 
-def test_both_wheels_together_are_the_library(wheels, tmp_path):
+def test_the_library_works_when_both_wheels_are_installed(wheels, tmp_path):
     python = environment(tmp_path / "venv", *wheels.iterdir())
     assert run(python, "-I", "-c", BOTH) == "['Heat', 'Fargo']\n"
 
 
-def test_a_clone_installs_without_another_step(tmp_path):
-    """``pip install .`` takes the client from beside it."""
+def test_a_clone_installs_in_one_step(tmp_path):
+    """``pip install .`` takes the client from the same clone."""
     python = environment(tmp_path / "venv", ROOT)
     assert run(python, "-I", "-c", "import thali; print(thali.Client.__module__)") == "thali_client.client\n"
 

@@ -1,4 +1,4 @@
-"""The documentation: every page is reachable, short, says for whom it is, and its links lead somewhere."""
+"""The documentation: every page is in the contents, is short and names its audience, and its links work."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_is_short_and_says_for_whom_it_is_and_what_it_needs(page):
+def test_a_page_is_short_and_names_its_audience_and_requirements(page):
     lines = page.read_text().splitlines()
     assert len(lines) <= 300
     assert lines[0].startswith("# ")
@@ -30,7 +30,7 @@ def test_every_page_is_in_the_table_of_contents():
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: str(text.relative_to(ROOT)))
-def test_links_lead_to_files_and_paths_are_those_of_a_reader(text):
+def test_links_lead_to_files_and_no_page_names_a_folder_outside_the_repository(text):
     content = text.read_text()
     missing = [link for link in LINK.findall(content) if "://" not in link and not (text.parent / link).exists()]
     assert missing == []

@@ -1,4 +1,4 @@
-"""The paper's formulas, and whether what they promise holds: on random instances, in runs, and where they do not."""
+"""The paper's formulas: whether they hold on random instances and in runs, and where they do not hold."""
 
 import math
 
@@ -14,7 +14,7 @@ from thali.lab.problems import generated, synthetic
 from thali.lab.theorems import follow, greedy_ratio, optimistic_ratio
 
 
-def test_formulas_at_a_point_worked_by_hand():
+def test_formulas_equal_values_computed_by_hand():
     assert theory.approximation_ratio(1, 0.7) == pytest.approx(1 - 1 / math.e)
     assert theory.approximation_ratio(4, 0.1) == pytest.approx((1 - 1 / math.e) * 0.85)
     assert theory.approximation_ratio(4, 0.9) == pytest.approx((1 - 1 / math.e) / 4)
@@ -48,7 +48,7 @@ def test_theorem_1_holds_against_brute_force(style, coverage):
     "problem", [synthetic(20), generated(30, 4, 3, top=0.5, users=20, seed=1)], ids=lambda p: p.name
 )
 def test_theorem_2_and_its_lemmas_hold_in_runs(problem, sigma):
-    """With every gain of norm at most 1, as the cited proofs assume."""
+    """Every gain has a norm of at most 1, as the cited proofs assume."""
     n, d, K = 1000, problem.catalog.d, problem.K
     assert np.linalg.norm(problem.catalog.weights, axis=1).max() <= 1
     policy = thali.CascadeLSB(problem.catalog, K, sigma=sigma, alpha="theory", horizon=n)
@@ -60,17 +60,17 @@ def test_theorem_2_and_its_lemmas_hold_in_runs(problem, sigma):
         gamma = theory.approximation_ratio(K, theory.largest_click_probability(problem.catalog, theta[None])[0])
         bound = theory.regret_bound(d, K, n, sigma, alpha, gamma)
         assert theory.scaled_regret(best, run.value[user, -1], gamma, n) <= bound
-        assert n * best < bound  # a finding: at this n the bound is above any regret there can be
+        assert n * best < bound  # a finding: at this n the bound is above any possible regret
     widths = follow(problem, policy, n, seed=1)
     assert (widths.summed <= theory.width_sum_bound(d, K, n, sigma)).all()
     assert (widths.furthest <= alpha).mean() >= 1 - 1 / n
-    # The promise for a larger δ: at least 1 - δ of the people, all steps together.
+    # For a larger δ: the bound holds in all steps for at least 1 - δ of the people.
     tight = theory.optimism(d, K, n, sigma, theta_norm=np.linalg.norm(problem.theta, axis=1).max(), delta=0.5)
     assert (widths.furthest <= tight).mean() >= 0.5
 
 
-def test_theorem_2_where_it_says_something():
-    """One topic, one position, σ=1: always showing the worse item would break the bound; CascadeLSB keeps it."""
+def test_theorem_2_where_its_bound_is_not_trivial():
+    """One topic, one position, σ=1: always showing the worse item would exceed the bound; CascadeLSB stays below."""
     n, catalog = 20_000, thali.Catalog([[0.9], [0.1]])
     model = thali.DiverseCascade(catalog, [[1.0]] * 10)
     gamma = theory.approximation_ratio(1, 0.9)
@@ -82,7 +82,7 @@ def test_theorem_2_where_it_says_something():
     assert (run.regret[:, -1] <= bound).all()
 
 
-def test_confidence_formulas_are_each_others_inverse():
+def test_optimism_and_failure_probability_are_inverse_functions():
     for delta in (0.5, 0.1, 1e-4):
         alpha = theory.optimism(5, 3, 1000, 0.1, delta=delta)
         assert theory.failure_probability(5, 3, 1000, 0.1, alpha) == pytest.approx(delta)
@@ -90,13 +90,13 @@ def test_confidence_formulas_are_each_others_inverse():
     assert theory.failure_probability(200, 4, 10**6, 0.1, 2.0) == 1.0
 
 
-def test_largest_click_probability_and_ratio_fit_together():
+def test_approximation_ratio_accepts_the_largest_click_probability():
     theta = np.random.default_rng(1).dirichlet(np.ones(4))[None]
     c_max = theory.largest_click_probability(thali.Catalog(np.ones((2, 4))), theta)[0]
     assert theory.approximation_ratio(2, c_max) == pytest.approx((1 - 1 / math.e) / 2)
 
 
-def test_lemma_2_fails_for_gains_of_norm_above_1_and_holds_with_their_norm():
+def test_lemma_2_fails_for_gains_of_norm_above_1_unless_the_norm_is_given():
     """A finding: Δ ∈ [0, 1]^d as in the paper is not enough; its proof (Zong et al.) needs ‖x‖₂ ≤ 1."""
     d = 10
     catalog = thali.Catalog(np.ones((1, d)))
@@ -112,7 +112,7 @@ def test_greedy_under_optimistic_indices_is_not_always_a_gamma_approximation():
     coverage grows. All true attractions lie in their intervals here (the proof's good event).
 
     Topic 0 and topic 1 were only ever seen together: their sum is known, each alone is not. Item 1 (topic 0 alone)
-    has index 0; once it is shown, item 0 adds topic 1 alone, whose index is large. Greedy never goes there.
+    has index 0; once it is shown, item 0 adds topic 1 alone, whose index is large. Greedy never chooses item 1.
     """
     catalog = thali.Catalog([[1, 1, 0], [1, 0, 0], [0, 0, 0.5], [0, 0, 0.5]])
     theta = np.array([0.0, 0.01, 0.04])
@@ -121,7 +121,7 @@ def test_greedy_under_optimistic_indices_is_not_always_a_gamma_approximation():
     inverse = 0.16 * np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]) + known * np.eye(3)
     estimate = theta + 0.4 * np.array([-1.0, 1.0, 0.0])
     error = estimate - theta
-    assert math.sqrt(error @ np.linalg.inv(inverse) @ error) <= alpha  # so every interval holds
+    assert math.sqrt(error @ np.linalg.inv(inverse) @ error) <= alpha  # so every interval contains the true value
     gamma = theory.approximation_ratio(2, float(theory.largest_click_probability(catalog, theta[None])[0]))
     assert gamma > 0.6
     assert optimistic_ratio(catalog, estimate, inverse, alpha, 2) < 0.1

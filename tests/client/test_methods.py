@@ -154,7 +154,7 @@ def test_pages_are_fetched_as_needed(service, client):
     assert len(service.seen) == 4
 
 
-def test_feedback_for_many_gives_answers_and_errors_in_order(service, client):
+def test_feedback_many_returns_answers_and_errors_in_order(service, client):
     def learn(pairs):
         late = {"status": 409, "error": "clicked must be as before"}
         return {
@@ -199,7 +199,7 @@ def test_names_arrive_unchanged(service, client, name):
     assert service.seen[1][2] == {"user": name}
 
 
-def test_health_is_asked_once(service, client):
+def test_health_checks_send_one_request_without_retries(service, client):
     assert client.healthy()
     assert client.ready()
     service.script.extend([status(503), status(200, b"<html>", "text/html")])

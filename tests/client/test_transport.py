@@ -176,7 +176,7 @@ def test_the_error_says_what_happened(service, misbehave, problem):
     assert "Pool" not in str(raised.value)
 
 
-def test_no_service_at_all():
+def test_unavailable_if_no_service_is_running():
     with do.FaultyServer() as gone:
         pass
     with Client(gone.url, retries=1) as client:

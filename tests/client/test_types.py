@@ -67,7 +67,7 @@ def test_types_are_slotted_dataclasses_and_frozen(name):
     kind = getattr(types, name)
     assert dataclasses.is_dataclass(kind)
     assert "__slots__" in vars(kind)
-    assert kind.__dataclass_params__.frozen == (name != "ShownItem")  # which is made in large numbers
+    assert kind.__dataclass_params__.frozen == (name != "ShownItem")  # not frozen: it is created in large numbers
     assert getattr(thali_client, name) is kind
 
 

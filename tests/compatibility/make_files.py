@@ -1,13 +1,13 @@
-"""Make one small file of each kind that thali stores, and expected.json: what the code that wrote them reads there.
+"""Write one small file of each kind that thali stores, and expected.json: what the same code reads from the files.
 
 The files were written by the code of commit 4ae4de1. They are kept so that later versions can be tested on them: do
-not make them anew with later code. If a kind of file is added, add it in a folder of its own. To run this script as it
-was run, in an environment with the dependencies of that commit, lab, serve and dev:
+not write them again with later code. If thali gets a new kind of file, add it in a separate folder. To run this script
+as it was run, use an environment with the dependencies of that commit, including lab, serve and dev:
 
     PYTHONPATH=<checkout of 4ae4de1>/src:tests python tests/compatibility/make_files.py
 
-All data are made up, and the same in every run. The files are too, except for the dates inside state files and the
-random ids in a store.
+All data are generated, and are the same in every run. So are the files, except for the dates inside state files and
+the random IDs in a store.
 """
 
 import json
@@ -26,13 +26,13 @@ from reading import FILES, K, both_learners, command, copied, items, learned, re
 import thali
 
 TOPICS = ("comedy", "crime", "drama", "horror")
-#: Those of the store's first catalog: one of them is dropped, one added, and their order changes.
+#: The topics of the store's first catalog. The second catalog drops one, adds one, and changes the order.
 FORMER_TOPICS = ("crime", "comedy", "drama", "music")
 NAMES = ("Amélie", "七人の侍", 'M "1931", a/b | c', "5", *(f"film {e}" for e in range(4, 20)))
 BEGIN = 1_700_000_000.0
 HOUR, DAY = 3600.0, 86_400.0
 STATE_USERS, STATE_STEPS, STATE_SEED = 3, 8, 11
-#: A file for each: the class, its settings, and the catalog if it is not films.parquet.
+#: For each state file, the class of the policy and its settings. The catalog is films.parquet, except for "-max".
 STATES: dict[str, tuple[str, dict[str, Any]]] = {
     "CascadeLSB": ("CascadeLSB", {}),
     "CascadeLSB-max": ("CascadeLSB", {}),
@@ -68,40 +68,40 @@ LOG = (
     {"user": "eva", "items": ["七人の侍"], "clicked": None, "time": BEGIN + 30.0},
     {"user": "finn", "items": ["film 4", "film 5", "film 6"], "clicked": [0, 2], "time": BEGIN + 40},
 )
-#: What the log has grown by.
+#: The lines that are appended to the log later.
 GROWTH = (
     {"user": "eva", "items": ["film 14", "film 15"], "clicked": [0], "time": BEGIN + 50.0},
     {"user": "gus", "items": ["film 16", "Amélie", "film 5"], "clicked": [2], "time": BEGIN + 60.0},
 )
-#: An experiment on made-up people, which needs no data set.
+#: An experiment with simulated people, which needs no data set.
 EXPERIMENT = ("theory/K4", "--users", 2, "--splits", 1, "--steps", 20, "--alpha", 8)
 EXPERIMENT += ("--policies", "CascadeLSB,CascadeKLUCB")
 
 
 class Clock:
-    """A time that passes when it is told to."""
+    """A clock that advances only when :meth:`tick` is called."""
 
     now = BEGIN
 
     def __call__(self) -> float:
-        """The time."""
+        """Return the current time."""
         return self.now
 
     def tick(self, seconds: float = 1.0) -> None:
-        """Let it pass."""
+        """Advance the clock."""
         self.now += seconds
 
 
 def weights(L: int, d: int, seed: int) -> Any:
-    """About half of them 0, and one item that covers nothing."""
+    """Random weights: about half of them are 0, and one item covers nothing."""
     rng = np.random.default_rng(seed)
-    made = rng.random((L, d)) * (rng.random((L, d)) < 0.5)
-    made[L // 2] = 0.0
-    return made
+    values = rng.random((L, d)) * (rng.random((L, d)) < 0.5)
+    values[L // 2] = 0.0
+    return values
 
 
 def make_catalogs() -> dict[str, Any]:
-    """One with text names, one with another coverage, names that were numbers, and an item removed."""
+    """Write two catalogs: one with text names; one with another coverage, numbers as names, and an item removed."""
     thali.save_catalog(thali.Catalog(weights(20, 4, 0), NAMES, TOPICS), FILES / "films.parquet")
     books = thali.Catalog(weights(12, 4, 1), range(100, 112), FORMER_TOPICS, coverage="max")
     books.remove(103)
@@ -110,30 +110,30 @@ def make_catalogs() -> dict[str, Any]:
 
 
 def make_states() -> dict[str, Any]:
-    """A state of some users after some updates, for each policy."""
+    """Write the state of some users after some updates, for each policy."""
     (FILES / "states").mkdir()
     expected = {}
     rng = np.random.default_rng(2)
     for name, (policy, settings) in STATES.items():
-        told: dict[str, Any] = {"policy": policy, "settings": settings, "seed": STATE_SEED}
-        told["catalog"] = "books.parquet" if name.endswith("-max") else "films.parquet"
-        made = reading.policy_of(told, FILES)
-        state = made.init(STATE_USERS)
+        entry: dict[str, Any] = {"policy": policy, "settings": settings, "seed": STATE_SEED}
+        entry["catalog"] = "books.parquet" if name.endswith("-max") else "films.parquet"
+        learner = reading.policy_of(entry, FILES)
+        state = learner.init(STATE_USERS)
         for step in range(STATE_STEPS):
-            lists = made.recommend(state, step)
-            made.update(state, lists, rng.random(lists.shape) < 0.35)
+            lists = learner.recommend(state, step)
+            learner.update(state, lists, rng.random(lists.shape) < 0.35)
         path = FILES / "states" / f"{name}.state"
         state.save(path)
         clicks = rng.random((STATE_USERS, K)) < 0.35
         clicks[0, 1] = True
-        found = reading.read_state(path, made, clicks, seed=STATE_SEED)
-        assert found["arrays"] != found["updated"]
-        expected[path.name] = {**told, "clicks": clicks.tolist(), "found": found}
+        result = reading.read_state(path, learner, clicks, seed=STATE_SEED)
+        assert result["arrays"] != result["updated"]
+        expected[path.name] = {**entry, "clicks": clicks.tolist(), "found": result}
     return expected
 
 
 def make_store(folder: Path) -> dict[str, Any]:
-    """A store in which all that can happen has happened; the ids of some of its impressions."""
+    """Write a store in which everything that can happen has happened. Return the IDs of some impressions."""
     clock, url = Clock(), sqlite(folder / "taste.sqlite")
     ids = first_days(url, clock)
     ids.update(later_days(url, clock))
@@ -145,7 +145,7 @@ def make_store(folder: Path) -> dict[str, Any]:
 
 
 def first_days(url: str, clock: Clock) -> dict[str, str]:
-    """A first catalog with other topics, two learners, changes by hand, time-outs, one undone, one forgotten."""
+    """Use a first catalog with other topics and two learners. Change items, time out, undo, and forget a user."""
     catalog = thali.Catalog(weights(20, 4, 3), NAMES, FORMER_TOPICS)
     learners = {"diverse": reading.diverse(catalog), "plain": reading.plain(catalog)}
     shares = {"diverse": 0.7, "plain": 0.3}
@@ -171,7 +171,7 @@ def first_days(url: str, clock: Clock) -> dict[str, str]:
 
 
 def later_days(url: str, clock: Clock) -> dict[str, str]:
-    """The catalog with the topics of now, one learner, and changes by hand."""
+    """Use the catalog with the current topics and one learner. Change items, answer and undo."""
     catalog = thali.load_catalog(FILES / "films.parquet")
     clock.tick(0.5 * DAY)
     with thali.Recommender({"diverse": reading.diverse(catalog)}, url, new_catalog=True, clock=clock) as rec:
@@ -191,13 +191,13 @@ def later_days(url: str, clock: Clock) -> dict[str, str]:
 
 
 def write_log(path: Path, lines: Any) -> None:
-    """A log to be replayed."""
+    """Write a log for ``thali replay``."""
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
 
 
 def after(ids: dict[str, str]) -> dict[str, Any]:
-    """What is learned of people after feedback, undo and a replay, each on a copy of the store."""
-    found: dict[str, Any] = {}
+    """Return what is learned about users after feedback, undo and a replay, each on a copy of the store."""
+    results: dict[str, Any] = {}
     for what, act, user in (
         ("feedback", lambda rec: rec.feedback(ids["open"], [2]), "ana"),
         ("feedback, retired", lambda rec: rec.feedback(ids["open, retired"], [0, 2]), "ana"),
@@ -209,12 +209,12 @@ def after(ids: dict[str, str]) -> dict[str, Any]:
             copied("films.parquet", folder)
             with recommender(sqlite(copied("taste.sqlite", folder)), folder) as rec:
                 act(rec)
-                found[what] = {"learned": learned(rec, user), "next": items(rec.recommend(user))}
+                results[what] = {"learned": learned(rec, user), "next": items(rec.recommend(user))}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         copied("films.parquet", folder)
         with both_learners(sqlite(copied("taste.sqlite", folder)), folder) as rec:
-            found["plain runs again"] = items(rec.recommend("ana", learner="plain"))
+            results["plain runs again"] = items(rec.recommend("ana", learner="plain"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for file in ("films.parquet", "log-grown.jsonl"):
@@ -222,12 +222,12 @@ def after(ids: dict[str, str]) -> dict[str, Any]:
         url = sqlite(copied("taste.sqlite", folder))
         command("replay", "log-grown.jsonl", "--store", url, "--catalog", "films.parquet", cwd=folder)
         with recommender(url, folder) as rec:
-            found["replay"] = {user: learned(rec, user) for user in (*reading.USERS, "gus")}
-    return found
+            results["replay"] = {user: learned(rec, user) for user in (*reading.USERS, "gus")}
+    return results
 
 
 def make_dump(folder: Path) -> None:
-    """The same store in PostgreSQL, as statements that every version of it understands."""
+    """Write the same store as SQL statements that every version of PostgreSQL understands."""
     server = PostgresServer()
     try:
         server.start()
@@ -237,7 +237,7 @@ def make_dump(folder: Path) -> None:
         dump = subprocess.run(pg_dump, check=True, capture_output=True, text=True, encoding="utf-8").stdout
     finally:
         server.remove()
-    # Without comments, commands of psql, and settings of the session, some of which only the newest version has.
+    # Drop comments, psql commands and session settings: some of these exist only in the newest version.
     kept = [
         line for line in dump.splitlines() if line and not re.match(r"--|\\|SET |SELECT pg_catalog.set_config", line)
     ]
@@ -245,7 +245,7 @@ def make_dump(folder: Path) -> None:
 
 
 def main() -> None:
-    """Make all files anew."""
+    """Delete all files, and write them again."""
     shutil.rmtree(FILES, ignore_errors=True)
     FILES.mkdir()
     expected: dict[str, Any] = {"version": thali.__version__, "catalogs": make_catalogs(), "states": make_states()}
@@ -262,26 +262,26 @@ def main() -> None:
     command("run", *EXPERIMENT, "--out", "results", "--workers", 1, cwd=FILES)
     expected["results"] = {"arguments": EXPERIMENT, "rows": rows_of_results()}
     text = json.dumps(expected, ensure_ascii=False, indent=0)
-    # Lists and objects of numbers and text on one line each.
-    text = re.sub(r"([\[{])\n([^\[\]{}]*)\n([\]}])", lambda found: found[0].replace("\n", " "), text)
+    # Write each list or object of numbers and text on one line.
+    text = re.sub(r"([\[{])\n([^\[\]{}]*)\n([\]}])", lambda match: match[0].replace("\n", " "), text)
     (FILES / "expected.json").write_text(text + "\n", encoding="utf-8")
 
 
 def rows_of_results() -> dict[str, Any]:
-    """Of each file of rows, the policy, and regret and clicks of all steps of each person."""
+    """Return the policy of each file of rows, and the total regret and clicks of each person."""
     import polars as pl
 
-    found = {}
+    results = {}
     for path in sorted((FILES / "results" / "rows").rglob("*.parquet")):
         rows = pl.read_parquet(path)
         last = rows.filter(pl.col("step") == pl.col("step").max()).sort("user")
-        found[path.relative_to(FILES / "results").as_posix()] = {
+        results[path.relative_to(FILES / "results").as_posix()] = {
             "policy": rows["policy"][0],
             "steps": rows["step"].max(),
             "regret": last["regret"].to_list(),
             "clicks": last["clicks"].to_list(),
         }
-    return found
+    return results
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Files that earlier versions of thali wrote: they must open unchanged, and mean the same.
+"""Files that earlier versions of thali wrote: they must open unchanged, with the same contents.
 
-make_files.py wrote them; expected.json has what the code of that time read from them.
+make_files.py wrote them. expected.json contains what the code of that time read from them.
 """
 
 import json
@@ -15,34 +15,34 @@ import thali
 
 EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
 STORE, IDS, AFTER = (EXPECTED["store"][part] for part in ("found", "ids", "after"))
-# What is computed anew from what is stored: the same up to rounding.
+# These parts are computed from the stored data, so they are the same only up to rounding.
 COMPUTED = ("users", "stats")
 
 
-def close(found, expected):
+def close(actual, expected):
     """Whether plain values are the same, numbers up to rounding."""
     if isinstance(expected, dict):
-        return found.keys() == expected.keys() and all(close(found[key], expected[key]) for key in expected)
+        return actual.keys() == expected.keys() and all(close(actual[key], expected[key]) for key in expected)
     if isinstance(expected, list):
-        return len(found) == len(expected) and all(map(close, found, expected))
+        return len(actual) == len(expected) and all(map(close, actual, expected))
     if isinstance(expected, float):
-        return isinstance(found, float | int) and math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-12)
-    return found == expected
+        return isinstance(actual, float | int) and math.isclose(actual, expected, rel_tol=1e-9, abs_tol=1e-12)
+    return actual == expected
 
 
-def assert_same_store(found):
-    """All that is stored is the same to the last bit, and so are the lists that follow from it."""
-    assert found.keys() == STORE.keys()
+def assert_same_store(actual):
+    """Check that stored data and the next lists are exactly the same, and computed values up to rounding."""
+    assert actual.keys() == STORE.keys()
     for part, expected in STORE.items():
         if part in COMPUTED:
-            assert close(found[part], expected), part
+            assert close(actual[part], expected), part
         else:
-            assert found[part] == expected, part
+            assert actual[part] == expected, part
 
 
 @pytest.fixture
 def store(tmp_path):
-    """The URL of a copy of the store, with its catalog beside it."""
+    """The URL of a copy of the store. Its catalog is in the same folder."""
     copied("films.parquet", tmp_path)
     return sqlite(copied("taste.sqlite", tmp_path))
 
@@ -59,25 +59,25 @@ def test_a_catalog_has_the_same_items_topics_weights_and_coverage(name, tmp_path
 
 
 @pytest.mark.parametrize("name", EXPECTED["states"])
-def test_a_state_leads_to_the_same_lists_and_learns_the_same(name, tmp_path):
-    told = EXPECTED["states"][name]
-    copied(told["catalog"], tmp_path)
-    policy = reading.policy_of(told, tmp_path)
-    found = reading.read_state(copied(f"states/{name}", tmp_path), policy, told["clicks"], seed=told["seed"])
-    assert found == told["found"]
+def test_a_state_leads_to_the_same_lists_and_the_same_state_after_an_update(name, tmp_path):
+    entry = EXPECTED["states"][name]
+    copied(entry["catalog"], tmp_path)
+    policy = reading.policy_of(entry, tmp_path)
+    result = reading.read_state(copied(f"states/{name}", tmp_path), policy, entry["clicks"], seed=entry["seed"])
+    assert result == entry["found"]
 
 
 @pytest.mark.parametrize("name", EXPECTED["states"])
-def test_a_state_is_saved_as_it_was(name, tmp_path):
+def test_a_state_is_unchanged_after_loading_and_saving(name, tmp_path):
     thali.load_state(copied(f"states/{name}", tmp_path)).save(tmp_path / "again")
     assert reading.digests(thali.load_state(tmp_path / "again")) == EXPECTED["states"][name]["found"]["arrays"]
 
 
-def test_a_store_says_the_same_of_people_items_and_learners(store, tmp_path):
+def test_a_store_contains_the_same_users_items_and_learners(store, tmp_path):
     assert_same_store(read_store(store, tmp_path))
 
 
-def test_a_store_still_refuses_another_catalog_and_another_learner_of_the_same_name(store, tmp_path):
+def test_a_store_still_rejects_another_catalog_and_another_learner_of_the_same_name(store, tmp_path):
     books = thali.load_catalog(copied("books.parquet", tmp_path))
     with pytest.raises(ValueError, match="new.catalog"):
         thali.Recommender({"diverse": reading.diverse(books)}, store)
@@ -100,7 +100,7 @@ def test_feedback_on_an_open_impression_is_learned_once(rec):
     assert learned(rec, "ana") == before
 
 
-def test_feedback_that_was_given_before_answers_the_same_and_can_be_undone(rec):
+def test_repeated_feedback_returns_the_same_answer_and_can_be_undone(rec):
     answer = rec.feedback(IDS["answered"], [1])
     assert (answer.impression, answer.clicked, answer.answer) == (IDS["answered"], [1], "feedback")
     with pytest.raises(ValueError, match=IDS["answered"]):
@@ -111,7 +111,7 @@ def test_feedback_that_was_given_before_answers_the_same_and_can_be_undone(rec):
     assert items(rec.recommend("ana")) == AFTER["undo"]["next"]
 
 
-def test_a_learner_that_no_longer_runs_still_learns_and_can_run_again(store, tmp_path):
+def test_a_retired_learner_still_learns_and_can_be_used_again(store, tmp_path):
     with both_learners(store, tmp_path) as rec:
         assert items(rec.recommend("ana", learner="plain")) == AFTER["plain runs again"]
     with recommender(store, tmp_path) as rec:
@@ -128,29 +128,29 @@ def test_late_feedback_corrects_a_time_out(rec):
     assert items(rec.recommend("ben")) == AFTER["feedback after a time-out"]["next"]
 
 
-def test_time_outs_go_on_from_where_they_were(store, tmp_path):
+def test_open_impressions_still_time_out(store, tmp_path):
     with recommender(store, tmp_path, no_click_after=3600.0) as rec:
         tidied = rec.tidy()
         assert (tidied.timed_out, tidied.pruned) == (3, 0)
         answers = {what: rec.impression(id).answer for what, id in IDS.items()}
-    # What was undone after its time-out stays without an answer.
+    # An impression that was undone after its time-out stays unanswered.
     assert answers.pop("undone") is None
     assert answers.pop("answered") == "feedback"
     assert set(answers.values()) == {"time-out"}
 
 
-def test_items_changed_by_hand_can_be_changed_again(store, tmp_path):
+def test_changed_items_can_be_changed_again(store, tmp_path):
     with recommender(store, tmp_path) as rec:
-        there = {item.item for item in rec.items(limit=1000).items}
-        assert "Nosferatu" in there
-        assert not there & {"film 7", "Metropolis"}
+        names = {item.item for item in rec.items(limit=1000).items}
+        assert "Nosferatu" in names
+        assert not names & {"film 7", "Metropolis"}
         rec.remove_item("Nosferatu")
         rec.put_item("film 7", {"horror": 1.0})
     with recommender(store, tmp_path) as rec:
-        assert {item.item for item in rec.items(limit=1000).items} == there - {"Nosferatu"} | {"film 7"}
+        assert {item.item for item in rec.items(limit=1000).items} == names - {"Nosferatu"} | {"film 7"}
 
 
-def test_a_forgotten_person_stays_forgotten(rec):
+def test_a_forgotten_user_stays_forgotten(rec):
     with pytest.raises(LookupError):
         rec.user("hal")
 
@@ -172,17 +172,17 @@ def test_an_export_is_imported(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_store_is_exported_as_it_was(store, tmp_path):
+def test_an_export_of_the_store_has_the_same_lines(store, tmp_path):
     command("export", "people.jsonl", "--store", store, cwd=tmp_path)
-    found, expected = (
+    exported, expected = (
         [json.loads(line) for line in (folder / "people.jsonl").read_text(encoding="utf-8").splitlines()]
         for folder in (tmp_path, FILES)
     )
-    assert found == expected
+    assert exported == expected
 
 
 def test_a_log_that_was_replayed_is_not_learned_again(store, tmp_path):
-    # As 'thali serve' writes it, with an absolute path: which catalog the store was served with.
+    # 'thali serve' stores the absolute path of the catalog that it was started with, like this.
     with sqlite3.connect(tmp_path / "taste.sqlite") as connection:
         connection.execute("INSERT INTO meta (name, value) VALUES ('catalog', ?)", (str(tmp_path / "films.parquet"),))
     connection.close()
@@ -190,18 +190,18 @@ def test_a_log_that_was_replayed_is_not_learned_again(store, tmp_path):
     assert_same_store(read_store(store, tmp_path))
 
 
-def test_of_a_log_that_has_grown_only_the_new_lines_are_learned(store, tmp_path):
+def test_only_the_new_lines_of_a_log_that_has_grown_are_learned(store, tmp_path):
     log = copied("log-grown.jsonl", tmp_path)
     command("replay", log, "--store", store, "--catalog", "films.parquet", cwd=tmp_path)
     with recommender(store, tmp_path) as rec:
-        found = {user: learned(rec, user) for user in AFTER["replay"]}
-    assert found == AFTER["replay"]
+        after = {user: learned(rec, user) for user in AFTER["replay"]}
+    assert after == AFTER["replay"]
     before = STORE["learned"]
-    assert {user for user in before if found[user] != before[user]} == {"eva"}
-    assert found["eva"]["diverse"]["updates"] == before["eva"]["diverse"]["updates"] + 1
+    assert {user for user in before if after[user] != before[user]} == {"eva"}
+    assert after["eva"]["diverse"]["updates"] == before["eva"]["diverse"]["updates"] + 1
 
 
-def test_results_are_read_by_report(tmp_path):
+def test_thali_report_reads_the_results(tmp_path):
     folder = copied("results", tmp_path)
     command("report", folder, cwd=tmp_path)
     page = (folder / "report.html").read_text(encoding="utf-8")
@@ -214,7 +214,7 @@ def test_results_are_read_by_report(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(thali.__version__ != EXPECTED["version"], reason="each version of thali makes rows of its own")
-def test_results_are_not_made_again(tmp_path):
+def test_thali_run_does_not_compute_finished_results_again(tmp_path):
     folder = copied("results", tmp_path)
     command("run", *EXPECTED["results"]["arguments"], "--out", folder, "--workers", 1, cwd=tmp_path)
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.parquet")}
@@ -222,7 +222,7 @@ def test_results_are_not_made_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_tables_of_postgresql_are_read(postgres, tmp_path):
+def test_a_postgresql_store_has_the_same_contents(postgres, tmp_path):
     import psycopg
 
     copied("films.parquet", tmp_path)

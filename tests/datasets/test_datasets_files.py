@@ -1,4 +1,4 @@
-"""Loaders on small files written here, fetching from a server of our own, and the real data where it lies near."""
+"""Loaders on small files written here, downloads from a local server, and the real data if it is available."""
 
 import hashlib
 import io
@@ -46,12 +46,12 @@ def write(folder, files):
 
 
 def change(files, name, text):
-    """The files, with one of them otherwise; None takes it away."""
+    """Return the files with the text of one of them replaced, or without this file if text is None."""
     return {key: value for key, value in {**files, name: text}.items() if value is not None}
 
 
 def contents(data):
-    """What is in the data, in words: rows and the topics of items."""
+    """Return the rows and the topics of items, by name."""
     rows = {
         (data.users[user], data.items[item]): float(value)
         for user, item, value in zip(data.user, data.item, data.value, strict=True)
@@ -143,7 +143,7 @@ def test_movielens_reads_each_of_its_formats(tmp_path, files):
         (CSV, "movies.csv", 'movieId,title,genres\n1,"Toy,A\n' + "2,b,c\n" * 40000, ["movies.csv, line"]),
     ],
 )
-def test_movielens_names_file_and_line_of_what_is_wrong(tmp_path, files, name, text, parts):
+def test_movielens_errors_name_the_file_and_the_line(tmp_path, files, name, text, parts):
     folder = write(tmp_path, change(files, name, text))
     refuses(lambda: movielens(folder), str(tmp_path), *parts)
 
@@ -151,7 +151,7 @@ def test_movielens_names_file_and_line_of_what_is_wrong(tmp_path, files, name, t
 @pytest.mark.parametrize(
     ("files", "name"), [(OLD, "u.data"), (OLD, "u.item"), (OLD, "u.genre"), (DAT, "movies.dat"), (CSV, "movies.csv")]
 )
-def test_a_missing_file_is_named(tmp_path, files, name):
+def test_the_error_names_the_missing_file(tmp_path, files, name):
     folder = write(tmp_path, change(files, name, None))
     refuses(lambda: movielens(folder), name, error=FileNotFoundError)
 
@@ -188,18 +188,18 @@ def load_tables(tmp_path, rows, items, **settings):
     ],
     ids=["csv", "csv of Excel", "parquet with lists", "parquet with joined topics", "both kinds"],
 )
-def test_tables_of_either_kind_say_the_same(tmp_path, rows, items):
+def test_csv_and_parquet_tables_give_the_same_data(tmp_path, rows, items):
     data = load_tables(tmp_path, rows, items)
     assert contents(data) == TABLES
     assert data.users == ("al", "bo")
     assert data.items == (8, 9, 10)  # numbers, so 9 comes before 10
 
 
-def test_items_are_text_where_one_of_them_is(tmp_path):
+def test_all_items_are_text_if_one_of_them_is(tmp_path):
     assert load_tables(tmp_path, ROWS, ITEMS + "07,a\n").items == ("07", "10", "8", "9")
 
 
-def test_what_comes_again_is_an_error_or_the_last_or_the_sum(tmp_path):
+def test_a_repeated_pair_is_an_error_or_the_last_or_the_sum(tmp_path):
     rows = "user,item,value\n1,9,4\n2,9,1\n1,9,3\n2,9,1\n"
     refuses(lambda: load_tables(tmp_path, rows, ITEMS), "rows.csv, line 4", "user 1 and item 9 appear twice")
     assert contents(load_tables(tmp_path, rows, ITEMS, duplicates="last"))[0] == {(1, 9): 3.0, (2, 9): 1.0}
@@ -244,7 +244,7 @@ def test_tables_name_file_and_line_of_what_is_wrong(tmp_path, rows, items, parts
     refuses(lambda: load_tables(tmp_path, rows, items), *parts)
 
 
-def test_tables_that_are_missing_or_no_parquet_are_named(tmp_path):
+def test_the_error_names_a_table_that_is_missing_or_not_parquet(tmp_path):
     write(tmp_path, {"items.csv": ITEMS, "bad.parquet": "no"})
     refuses(lambda: tables(tmp_path / "r.csv", tmp_path / "items.csv"), "r.csv", error=FileNotFoundError)
     refuses(lambda: tables(tmp_path / "r.csv", tmp_path / "i.csv"), "i.csv", error=FileNotFoundError)
@@ -252,7 +252,7 @@ def test_tables_that_are_missing_or_no_parquet_are_named(tmp_path):
     refuses(lambda: tables(tmp_path / "bad.parquet", tmp_path / "items.csv"), "bad.parquet is not a Parquet file")
 
 
-def test_a_text_is_not_a_list_of_topics():
+def test_a_string_is_not_a_list_of_topics():
     refuses(lambda: Interactions.of([("u", "i", 1)], {"i": "rock"}), "'rock'", error=TypeError)
 
 
@@ -333,12 +333,12 @@ def test_taste_profile_joins_plays_tracks_and_topics(tmp_path):
         ("sid_mismatches.txt", "ERROR: <SO1 TR1> x\nSO2\n", ["sid_mismatches.txt, line 2", "'SO2'"]),
     ],
 )
-def test_taste_profile_names_file_and_line_of_what_is_wrong(tmp_path, name, text, parts):
+def test_taste_profile_errors_name_the_file_and_the_line(tmp_path, name, text, parts):
     root = songs(tmp_path, change(SONGS, name, text))
     refuses(lambda: taste_profile(root, topics="tagtraum"), *parts)
 
 
-def test_taste_profile_wants_its_files_and_a_database(tmp_path):
+def test_taste_profile_needs_its_files_and_a_database(tmp_path):
     for name in SONGS:
         root = songs(tmp_path / name, change(SONGS, name, None))
         refuses(lambda root=root: taste_profile(root, topics="tagtraum"), name, error=FileNotFoundError)
@@ -366,7 +366,7 @@ HETREC = {
 }
 
 
-def test_hetrec_counts_taggers_of_genres(tmp_path):
+def test_hetrec_counts_the_users_who_gave_each_genre(tmp_path):
     write(tmp_path / "hetrec2011-lastfm-2k", HETREC)
     rows, topics = contents(hetrec_lastfm(tmp_path))
     assert rows == {(2, 51): 100.0, (3, 51): 1.0, (3, 52): 7.0}
@@ -404,12 +404,12 @@ def test_hetrec_counts_taggers_of_genres(tmp_path):
         ("user_taggedartists.dat", "userID\tartistID\ttagID\r\n\r\n2\t51\t\r\n", ["line 3", "tagID", "''"]),
     ],
 )
-def test_hetrec_names_file_and_line_of_what_is_wrong(tmp_path, name, text, parts):
+def test_hetrec_errors_name_the_file_and_the_line(tmp_path, name, text, parts):
     write(tmp_path / "hetrec2011-lastfm-2k", change(HETREC, name, text))
     refuses(lambda: hetrec_lastfm(tmp_path), name, *parts)
 
 
-def test_genres_are_names_as_they_are_compared():
+def test_genres_are_sorted_unique_and_in_lower_case():
     assert len(GENRES) >= 45
     assert list(GENRES) == sorted(set(GENRES))
     assert all(name == name.strip().lower() for name in (*GENRES, *SPELLINGS))
@@ -439,13 +439,13 @@ def lines(objects):
 
 
 def with_line(objects, at, **fields):
-    """These objects with some fields of one of them otherwise, a field of None taken away."""
+    """Return the objects with some fields of one of them replaced, or removed if None."""
     one = {name: value for name, value in {**objects[at], **fields}.items() if value is not None}
     return [*objects[:at], one, *objects[at + 1 :]]
 
 
 @pytest.mark.parametrize("chunk", [1, 200, 1 << 26])
-def test_yelp_old_and_new_say_the_same(tmp_path, chunk, monkeypatch):
+def test_the_old_and_new_formats_of_yelp_give_the_same_data(tmp_path, chunk, monkeypatch):
     monkeypatch.setattr(sys.modules["thali.datasets.yelp"], "CHUNK", chunk)
     old = write(tmp_path / "old", {"business.json": lines(BUSINESSES), "review.json": lines(REVIEWS)[:-1]})
     (tmp_path / "a").mkdir()
@@ -457,7 +457,7 @@ def test_yelp_old_and_new_say_the_same(tmp_path, chunk, monkeypatch):
     assert contents(yelp(tmp_path / "b")) == EATEN
 
 
-def test_yelp_without_dates_takes_the_later_line(tmp_path):
+def test_yelp_without_dates_uses_the_later_line(tmp_path):
     undated = [{name: value for name, value in one.items() if name != "date"} for one in REVIEWS]
     write(tmp_path / "yelp", {"business.json": lines(BUSINESSES), "review.json": lines(undated)})
     assert contents(yelp(tmp_path))[0] == {("u1", "b1"): 1.0, ("u2", "b3"): 4.0}
@@ -488,30 +488,30 @@ def test_yelp_without_dates_takes_the_later_line(tmp_path):
         ([], REVIEWS, ["business.json is empty"]),
     ],
 )
-def test_yelp_names_file_and_line_of_what_is_wrong(tmp_path, businesses, reviews, parts, chunk, monkeypatch):
+def test_yelp_errors_name_the_file_and_the_line(tmp_path, businesses, reviews, parts, chunk, monkeypatch):
     monkeypatch.setattr(sys.modules["thali.datasets.yelp"], "CHUNK", chunk)
     write(tmp_path / "yelp", {"business.json": lines(businesses), "review.json": lines(reviews)})
     refuses(lambda: yelp(tmp_path), *parts)
 
 
-def test_yelp_wants_its_files(tmp_path):
+def test_yelp_needs_its_files(tmp_path):
     write(tmp_path / "yelp", {"business.json": lines(BUSINESSES)})
     refuses(lambda: yelp(tmp_path), "review.json", error=FileNotFoundError)
     write(tmp_path / "yelp-hin", {"interactions.csv": ROWS, "items.csv": ITEMS})
     assert contents(yelp_hin(tmp_path)) == TABLES
 
 
-# Fetching
+# Downloads
 
 
 @pytest.fixture
 def server():
-    """A server on this machine: path → bytes, and how many of them it sends before it hangs up."""
-    answers, asked = {}, []
+    """A local server: path → bytes, and how many of them it sends before it closes the connection."""
+    answers, requested = {}, []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            requested.append(self.path)
             body, sent = answers.get(self.path, (None, None))
             self.send_response(404 if body is None else 200)
             self.send_header("Content-Length", str(len(body or b"")))
@@ -524,7 +524,7 @@ def server():
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=httpd.serve_forever)
     thread.start()
-    httpd.answers, httpd.asked = answers, asked
+    httpd.answers, httpd.requested = answers, requested
     yield httpd
     httpd.shutdown()
     thread.join()
@@ -532,7 +532,7 @@ def server():
 
 
 def served(server, files, name="set", inside="top", sent=None):
-    """An archive of these files, on the server."""
+    """Put an archive of these files on the server."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as zipped:
         for path, text in files.items():
@@ -551,26 +551,26 @@ def cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("inside", ["top", ""])
-def test_an_archive_is_fetched_once_and_kept(cache, server, inside):
+def test_an_archive_is_downloaded_only_once(cache, server, inside):
     archive = served(server, {f"{inside}/sub/a.csv" if inside else "sub/a.csv": "hello"}, inside=inside)
     for _ in range(2):
         folder = fetching.folder("set", archives={"set": archive})
         assert folder == cache / "set"
         assert (folder / "sub" / "a.csv").read_text() == "hello"
-    assert server.asked == ["/set.zip"]
-    assert os.listdir(cache) == ["set"]  # and no scratch
+    assert server.requested == ["/set.zip"]
+    assert os.listdir(cache) == ["set"]  # no temporary files are left
 
 
-def test_many_at_once_all_end_well(cache, server):
+def test_concurrent_downloads_of_one_archive_all_succeed(cache, server):
     archive = served(server, {"top/a.csv": "hello" * 100000})
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda _: fetching.fetch(archive, cache), range(6)))
-    assert set(found) == {cache / "set"}
+        folders = list(pool.map(lambda _: fetching.fetch(archive, cache), range(6)))
+    assert set(folders) == {cache / "set"}
     assert (cache / "set" / "a.csv").read_text() == "hello" * 100000
     assert os.listdir(cache) == ["set"]
 
 
-def test_what_cannot_be_fetched_leaves_nothing_and_says_what_to_do(cache, server):
+def test_a_failed_download_leaves_no_files_and_the_error_says_what_to_do(cache, server):
     good = served(server, {"top/a.csv": "hello"})
     cut = served(server, {"top/a.csv": "hello"}, name="cut", sent=40)
     with socket.socket() as free:
@@ -593,7 +593,7 @@ def test_what_cannot_be_fetched_leaves_nothing_and_says_what_to_do(cache, server
 @pytest.mark.parametrize(
     "path", ["../out.csv", "/tmp/thali-out.csv", "top/../../out.csv", "top\\..\\..\\out.csv", "link"]
 )
-def test_a_zip_that_would_escape_is_refused(cache, server, path):
+def test_a_zip_with_paths_outside_its_folder_is_rejected(cache, server, path):
     member = zipfile.ZipInfo(path)
     member.external_attr = (0o120777 if path == "link" else 0o100644) << 16
     archive = served(server, {"top/a.csv": "x", member: "/etc"})
@@ -601,7 +601,7 @@ def test_a_zip_that_would_escape_is_refused(cache, server, path):
     assert os.listdir(cache) == []
 
 
-def test_folders_are_looked_for_in_order(cache, tmp_path, monkeypatch):
+def test_folders_are_searched_in_order(cache, tmp_path, monkeypatch):
     archives = {"set": fetching.Archive("set", "a.csv", "http://page")}
     find = partial(fetching.folder, "set", archives=archives)
     refuses(find, "set", "a.csv", "http://page", str(cache / "set"), "$THALI_DATA", error=FileNotFoundError)
@@ -622,7 +622,7 @@ def test_folders_are_looked_for_in_order(cache, tmp_path, monkeypatch):
     assert fetching.cache() == tmp_path / ".cache" / "thali"
 
 
-def test_the_registry_is_whole():
+def test_the_registry_of_archives_is_complete():
     for name, archive in fetching.ARCHIVES.items():
         assert archive.name == name
         assert (archive.address is None) == (archive.sha256 is None)
@@ -633,18 +633,19 @@ def test_the_registry_is_whole():
 
 # The real data
 
-near = pytest.mark.skipif(not DATA.is_dir(), reason=f"no data at {DATA}; set THALI_DATA")
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no data at {DATA}; set THALI_DATA")
 
 
-def lying(name):
+def data_folder(name):
+    """Return the folder of data sets, or skip the test if this data set is missing."""
     if not (DATA / name).is_dir():
         pytest.skip(f"{DATA / name} is not there")
     return DATA
 
 
-@near
-def test_movielens_1m_is_the_papers_set_up():
-    data = movielens_1m(lying("ml-1m")).most_active(users=1000, items=1000)
+@needs_data
+def test_movielens_1m_can_be_selected_as_in_the_paper():
+    data = movielens_1m(data_folder("ml-1m")).most_active(users=1000, items=1000)
     loved = data.attracted(at_least=5).top_topics(18)
     assert len(loved) == 78_423
     assert (loved.topics[0], loved.topics[-1]) == ("Comedy", "Documentary")
@@ -652,9 +653,9 @@ def test_movielens_1m_is_the_papers_set_up():
     assert loved.topic_counts().tolist() == counts
 
 
-@near
+@needs_data
 def test_hetrec_is_as_described():
-    data = hetrec_lastfm(lying("hetrec2011-lastfm-2k"))
+    data = hetrec_lastfm(data_folder("hetrec2011-lastfm-2k"))
     assert repr(data).startswith("Interactions(1892 users, 17632 items,")
     assert len(data) == 92_834
     chosen = data.most_active(users=1000, items=1000)
@@ -665,13 +666,13 @@ def test_hetrec_is_as_described():
     assert data.most_active(users=1000, items=1000, by="value").top_topics(40).topic_counts().min() > 10
 
 
-@near
+@needs_data
 @pytest.mark.parametrize(
     ("load", "name", "ratings", "density"),
     [(yelp_core40, "yelp-core40", 78_648, 0.0476), (yelp_hin, "yelp-hin", 136_907, 0.0288)],
 )
 def test_yelp_tables_are_as_described(load, name, ratings, density):
-    data = load(lying(name))
+    data = load(data_folder(name))
     assert len(data) == ratings
     liked = data.most_active(users=1000, items=1000).attracted(at_least=4)
     assert liked.density == pytest.approx(density, abs=5e-5)
@@ -679,7 +680,7 @@ def test_yelp_tables_are_as_described(load, name, ratings, density):
 
 @pytest.mark.slow
 def test_25_million_ratings_in_a_minute_and_4_gib(tmp_path):
-    """Loading, selection and estimation of a file of MovieLens 25M's size, in a process of its own."""
+    """Load, select and estimate from a file of the size of MovieLens 25M, in a separate process."""
     rows, users, films = 25_000_000, 160_000, 60_000
     rng = np.random.default_rng(0)
     # Popular films first, as in the real file; a user rates a film once.

@@ -1,4 +1,4 @@
-"""The catalog that comes with thali: what its makers promise of it, and that learning shows on it."""
+"""The catalog of dishes in thali: its format, its documented properties, and that diverse lists help on it."""
 
 import csv
 import unicodedata
@@ -10,7 +10,7 @@ import thali
 
 
 def test_the_file_has_one_layout():
-    """Sorted, UTF-8 composed, LF, steps of 0.05 written in one way: a change shows as the lines it changes."""
+    """Sorted, composed UTF-8, LF, weights in steps of 0.05 written in one way. So a diff shows only real changes."""
     text = Path(thali.datasets.__file__).with_name("dishes.csv").read_bytes().decode()
     assert text == unicodedata.normalize("NFC", text)
     header, *rows = csv.reader(text.splitlines())
@@ -20,7 +20,7 @@ def test_the_file_has_one_layout():
     assert text == "".join(",".join(row) + "\n" for row in [header, *rows])
 
 
-def test_names_are_short_and_not_alike():
+def test_names_are_short_and_easy_to_tell_apart():
     _, items, topics = thali.datasets.dishes()
     assert 190 <= len(items) <= 210
     assert 12 <= len(topics) <= 16
@@ -45,7 +45,7 @@ def test_every_topic_has_enough_dishes_and_every_dish_its_own_weights():
 
 
 def test_diverse_lists_please_everyone_better():
-    """What the page shows: after 2,000 lists no one of 20 people is better off with the learner that is not diverse."""
+    """As on the page: after 2,000 lists, none of 20 people is better off with the learner that is not diverse."""
     catalog = thali.Catalog(*thali.datasets.dishes())
     people = thali.DiverseCascade(catalog, np.random.default_rng(0).dirichlet(np.full(catalog.d, 0.5), size=20))
     diverse, plain = (

@@ -19,7 +19,7 @@ STARS = st.integers(-2, 10).map(lambda halves: halves / 2)
 
 @st.composite
 def tables(draw, users=None):
-    """Values {(user, item): stars} and topics {item: topics}: at least one of each, few enough for ties everywhere."""
+    """Values {(user, item): stars} and topics {item: topics}: at least one of each, and so few that ties are common."""
     people, films = draw(NAMES)[: draw(st.integers(1, 6)) if users is None else users], draw(NAMES)
     genres = draw(st.sampled_from(["x", "xy", "yxz", "zywxv"]))
     topics = draw(st.dictionaries(st.sampled_from(films), st.sets(st.sampled_from(genres)), min_size=1))
@@ -42,12 +42,12 @@ def as_table(data):
 
 
 def most(totals, n):
-    """The names of the n largest totals, ties to the smaller name, ascending."""
+    """The names of the n largest totals, in ascending order. Ties go to the smaller name."""
     return sorted(sorted(totals, key=lambda name: (-totals[name], name))[:n])
 
 
 def plain_attraction(users, items, topics, F, G):
-    """w̄(i, j) of Section 7.4: Σ_u F(u,i)G(i,j) over the users with some F(u,i')G(i',j) > 0; 0 if there is none."""
+    """w̄(i, j) of Section 7.4: Σ_u F(u,i)G(i,j) over the users with some F(u,i')G(i',j) > 0; 0 if there are none."""
     liked_by = {i: [u for u in users if (u, i) in F] for i in items}
     w = {}
     for j in topics:
@@ -72,7 +72,7 @@ def plain_preferences(users, items, topics, F, G):
 
 
 def agrees(data):
-    """w̄ and θ* of the interactions equal the transcription's."""
+    """Check that w̄ and θ* of the interactions equal those of the transcription."""
     values, G = as_table(data)
     plain = data.users, data.items, data.topics, set(values), G
     catalog, theta = thali.Catalog.estimate(data), thali.preferences(data)
@@ -86,7 +86,7 @@ def agrees(data):
 
 
 @given(table=tables())
-def test_of_holds_what_came_under_ascending_names(table):
+def test_of_contains_its_input_with_names_in_ascending_order(table):
     values, topics = table
     data = interactions(values, topics)
     assert as_table(data) == (values, topics)
@@ -97,7 +97,7 @@ def test_of_holds_what_came_under_ascending_names(table):
 
 @given(table=tables(), at_least=STARS)
 @example(table=({("a", 1): 5.0, ("b", 2): 1.0}, {1: {"x"}, 2: {"y"}, 3: set()}), at_least=5.0)
-def test_estimates_equal_the_paper(table, at_least):
+def test_estimates_equal_those_of_the_paper(table, at_least):
     values, topics = table
     everything = interactions(values, topics)
     data = everything.attracted(at_least=at_least)
@@ -108,14 +108,14 @@ def test_estimates_equal_the_paper(table, at_least):
 
 
 @given(table=tables(users=1))
-def test_one_user_likes_every_item_for_sure_or_never(table):
+def test_all_weights_of_one_user_are_0_or_1(table):
     data = interactions(*table)
     agrees(data)
     assert set(thali.Catalog.estimate(data).dense.ravel().tolist()) <= {0.0, 1.0}
 
 
 @given(table=tables(), users=st.none() | st.integers(1, 7), items=st.none() | st.integers(1, 7), by=st.booleans())
-def test_most_active_counts_all_data_and_gives_ties_to_the_smaller_name(table, users, items, by):
+def test_most_active_counts_all_data_and_prefers_the_smaller_name_in_ties(table, users, items, by):
     values, topics = table
     per_user, per_item = {u: 0 for u, _ in values}, dict.fromkeys(topics, 0)
     for (u, i), value in values.items():
@@ -131,30 +131,30 @@ def test_most_active_counts_all_data_and_gives_ties_to_the_smaller_name(table, u
     agrees(data)
 
 
-def test_most_active_counts_items_before_users_are_left_out():
+def test_most_active_counts_items_before_it_removes_users():
     rows = [("a", 1, 1.0), ("a", 2, 1.0), ("a", 3, 1.0), ("b", 3, 1.0), ("c", 3, 1.0)]
     data = Interactions.of(rows, {1: ["x"], 2: ["x"], 3: ["x"]}).most_active(users=1, items=1)
-    assert (data.users, data.items) == (("a",), (3,))  # to user a alone, items 1, 2 and 3 are alike
+    assert (data.users, data.items) == (("a",), (3,))  # among the rows of user a, items 1, 2 and 3 are tied
 
 
 @given(table=tables(), data=st.data())
-def test_top_topics_are_those_with_most_of_the_selected_items(table, data):
-    """Twice, the second time with fewer items."""
-    found = interactions(*table)
+def test_top_topics_are_those_with_the_most_selected_items(table, data):
+    """Selects twice, the second time among fewer items."""
+    selected = interactions(*table)
     for _ in range(2):
-        before = found.most_active(items=data.draw(st.integers(1, 6)))
+        before = selected.most_active(items=data.draw(st.integers(1, 6)))
         values, topics = as_table(before)
         size = {j: sum(1 for i in topics if j in topics[i]) for j in before.topics}
         d = data.draw(st.integers(1, len(size)))
         order = sorted(size, key=lambda j: (-size[j], j))[:d]
-        found = before.top_topics(d)
-        assert found.topics == tuple(order)
-        assert found.topic_counts().tolist() == [size[j] for j in order]
-        assert as_table(found) == (values, {i: topics[i] & set(order) for i in topics})
-        agrees(found)
+        selected = before.top_topics(d)
+        assert selected.topics == tuple(order)
+        assert selected.topic_counts().tolist() == [size[j] for j in order]
+        assert as_table(selected) == (values, {i: topics[i] & set(order) for i in topics})
+        agrees(selected)
 
 
-def test_ties_of_topics_go_by_name_where_topics_no_longer_ascend():
+def test_ties_of_topics_are_broken_by_name_even_if_topics_are_not_in_ascending_order():
     data = Interactions.of([("a", 1, 1.0), ("b", 1, 1.0), ("a", 2, 1.0)], {1: ["x", "y"], 2: ["y"]}).top_topics(2)
     assert data.topics == ("y", "x")
     assert data.most_active(items=1).top_topics(2).topics == ("x", "y")
@@ -184,7 +184,7 @@ def test_split_depends_on_the_seed_and_the_users_only(table, seed):
     assert [half.users for half in other.split_users(seed)] == halves
 
 
-def test_split_is_even_handed_between_users():
+def test_split_treats_all_users_equally():
     """Each of 5 users is in the test half of 3 in three fifths of 2000 seeds, within five standard errors."""
     data = Interactions.of([(u, "one", 1.0) for u in range(5)], {"one": ["t"]})
     often = np.zeros(5)
@@ -207,11 +207,11 @@ def test_nothing_is_changed_in_place(table, at_least):
     assert (data.users, data.items, data.topics) == names
     for array, was in zip(arrays(data), before, strict=True):
         np.testing.assert_array_equal(array, was)
-    for found in (data, *results):
-        assert not any(array.flags.writeable for array in arrays(found))
+    for selected in (data, *results):
+        assert not any(array.flags.writeable for array in arrays(selected))
 
 
-def test_of_does_not_follow_the_callers_lists():
+def test_of_copies_its_arguments():
     rows, topics = [("a", 1, 5.0)], {1: ["x"]}
     data = Interactions.of(rows, topics)
     rows.append(("b", 1, 1.0))
@@ -268,11 +268,11 @@ def test_bad_arguments_are_refused(call, message):
 
 
 def shared_data():
-    """The folder of data sets: $THALI_DATA, else ../shared/data from the repository."""
+    """The folder of data sets: $THALI_DATA if it is set, otherwise shared/data next to the repository."""
     return Path(os.environ.get("THALI_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
 
-def test_movielens_1m_equals_the_paper_read_from_the_publishers_lines():
+def test_movielens_1m_equals_the_transcription_applied_to_the_publishers_files():
     folder = shared_data() / "ml-1m"
     if not (folder / "ratings.dat").is_file():
         pytest.skip(f"MovieLens 1M is not at {folder}: set $THALI_DATA to the folder that holds ml-1m/")

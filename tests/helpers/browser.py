@@ -1,4 +1,4 @@
-"""The system's Chromium, driven by playwright, and visits to the page in it; installed where that can be done."""
+"""Visits to the page in the system's Chromium, driven by Playwright. Installs Chromium if it can."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ FLAGS = ("--disable-gpu", "--disable-quic", "--disable-background-networking", "
 
 
 def find_chromium() -> str:
-    """Where Chromium is; it is installed first if need be."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None and shutil.which("apt-get") and os.geteuid() == 0:
+    """Return the path of Chromium. Installs it first if it is missing and this process may do so."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None and shutil.which("apt-get") and os.geteuid() == 0:
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for words in (("update", "-qq"), ("install", "-y", "-qq", "--no-install-recommends", "chromium")):
             subprocess.run(["apt-get", *words], check=True, env=quiet, stdout=subprocess.DEVNULL, timeout=900)
-        found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
+        path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
         raise RuntimeError("the tests of the page need Chromium: install it (apt-get install chromium), run them again")
-    return found
+    return path
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser that runs; root may not use its sandbox."""
+    """Start a browser. The sandbox is off if this process runs as root, because root cannot use it."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=find_chromium(), args=list(FLAGS), chromium_sandbox=os.geteuid() != 0
@@ -43,7 +43,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Complaints:
-    """What a page must never give cause for: errors on its console or uncaught, requests to another host, dialogs."""
+    """Collects what must never happen on a page: console errors, uncaught errors, requests to other hosts, dialogs."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.found: list[str] = []
@@ -64,12 +64,12 @@ class Complaints:
 
 @contextmanager
 def visit(browser: Browser, url: str, *, complaints: bool = True, **context: Any) -> Iterator[Page]:
-    """A person at the page, with a browser of their own; complaints: whether there must be none at the end."""
-    with browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **context}) as own:
-        page = own.new_page()
+    """Open the page in a browser context of its own. complaints: whether to fail at the end if there were any."""
+    with browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **context}) as session:
+        page = session.new_page()
         page.set_default_timeout(20_000)
-        heard = Complaints(page, url)
+        recorded = Complaints(page, url)
         page.goto(url)
         yield page
         if complaints:
-            assert not heard.found, heard.found
+            assert not recorded.found, recorded.found

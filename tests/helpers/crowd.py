@@ -1,4 +1,4 @@
-"""People who use the service from several threads, each with a log of its own, whatever happens to the service."""
+"""People who use the service from several threads while it may fail. Each keeps a log of what was acknowledged."""
 
 import random
 import threading
@@ -22,16 +22,16 @@ USERS = ("ana", "bob", "eve")
 
 @dataclass
 class Known:
-    """An impression that was acknowledged, and what was of its answers."""
+    """An acknowledged impression, and what is known about the answer to it."""
 
     shown: Shown
     clicked: Clicked = None
     uncertain: list[Clicked] = field(default_factory=list)
-    """At most one: what was sent last, where no reply came."""
+    """The answer that was sent last, if there was no reply to it. At most one."""
 
 
 class Person(threading.Thread):
-    """Asks for lists and answers them, some twice, some in batches, some taken back; goes on after every failure."""
+    """Requests lists and answers them: some twice, some in batches, some undone. Continues after every failure."""
 
     def __init__(self, service: Service, seed: int, *, retries: int) -> None:
         super().__init__(name=f"person {seed}")
@@ -39,11 +39,11 @@ class Person(threading.Thread):
         self.client = service.client(retries=retries)
         self.log: dict[str, Known] = {}
         self.counts: Counter[str] = Counter()
-        """What happened how often: "shown", "answered", "undone", "uncertain", …"""
+        """The number of events of each kind: "shown", "answered", "undone", "uncertain, done", …"""
         self.error: BaseException | None = None
         self.ended = threading.Event()
         self.on_reply: Callable[[], None] | None = None
-        """Called once, the moment that the next list or answer is acknowledged."""
+        """Called once, as soon as the next list or answer is acknowledged."""
         self._basket: list[tuple[Known, Clicked]] = []
 
     def run(self) -> None:
@@ -60,7 +60,7 @@ class Person(threading.Thread):
             self.client.close()
 
     def act(self) -> None:
-        """A list, and what becomes of it."""
+        """Request a list, then answer it or not, at random."""
         if self.rng.random() < 0.5:
             self.settle(2)
         shown = self.client.recommend(self.rng.choice(USERS))
@@ -69,7 +69,7 @@ class Person(threading.Thread):
         self.counts["shown"] += 1
         fate = self.rng.random()
         if fate < 0.1:
-            return  # nobody answers
+            return  # this list stays unanswered
         if fate < 0.4:
             self._basket.append((known, self.clicks()))
             if len(self._basket) >= 6:
@@ -90,18 +90,18 @@ class Person(threading.Thread):
                 self.send(known, self.clicks())
 
     def clicks(self) -> list[int]:
-        """None, one, or now and then several."""
+        """Return random clicked positions: none, one or, sometimes, two."""
         count = self.rng.choice((0, 0, 1, 1, 1, 1, 2))
         return sorted(self.rng.sample(range(K), count))
 
     def send(self, known: Known, clicked: Clicked) -> None:
-        """Feedback, or None to take it back."""
+        """Send feedback, or undo it if clicked is None."""
         known.uncertain = [clicked]
         call = self.client.undo if clicked is None else lambda id: self.client.feedback(id, clicked)
         self._acknowledged(known, clicked, call(known.shown.id))
 
     def send_many(self, basket: Sequence[tuple[Known, Clicked]]) -> None:
-        """Feedbacks in one request."""
+        """Send several answers in one request."""
         for known, clicked in basket:
             known.uncertain = [clicked]
         replies = self.client.feedback_many([(known.shown.id, clicked or ()) for known, clicked in basket])
@@ -120,18 +120,18 @@ class Person(threading.Thread):
         self.counts["undone" if clicked is None else "answered"] += 1
 
     def settle(self, most: int = 1_000_000) -> None:
-        """See what became of what had no reply, and send it again."""
+        """Check whether the answers without a reply were recorded, and send them again. most: how many at most."""
         unsettled = [known for known in list(self.log.values())[-500:] if known.uncertain]
         for known in unsettled[:most]:
-            found, clicked = self.client.impression(known.shown.id).clicked, known.uncertain[0]
-            assert found in (known.clicked, clicked), f"{known} is {found}"
-            self.counts["uncertain, done" if found == clicked else "uncertain, not done"] += 1
+            recorded, clicked = self.client.impression(known.shown.id).clicked, known.uncertain[0]
+            assert recorded in (known.clicked, clicked), f"{known} is {recorded}"
+            self.counts["uncertain, done" if recorded == clicked else "uncertain, not done"] += 1
             self.send(known, clicked)
 
 
 @contextmanager
 def crowd(service: Service, *, retries: Sequence[int] = (0, 0, 0, 5)) -> Iterator[list[Person]]:
-    """People at work; their errors are raised at the end."""
+    """Run people who use the service until the end of the block. Then raise the first of their errors, if any."""
     people = [Person(service, seed, retries=count) for seed, count in enumerate(retries)]
     for person in people:
         person.start()
@@ -148,7 +148,7 @@ def crowd(service: Service, *, retries: Sequence[int] = (0, 0, 0, 5)) -> Iterato
 
 
 def progress(people: Sequence[Person], answers: int = 10, seconds: float = 30.0) -> None:
-    """Wait until so many answers more were acknowledged."""
+    """Wait until this many more answers were acknowledged."""
 
     def answered() -> int:
         return sum(person.counts["answered"] for person in people)
@@ -161,9 +161,9 @@ def progress(people: Sequence[Person], answers: int = 10, seconds: float = 30.0)
 
 
 def verify(service: Service, people: Sequence[Person]) -> Counter[str]:
-    """All that was acknowledged is there, once; what was not is there or not, and never in part.
+    """Check that everything acknowledged is recorded exactly once, and everything else completely or not at all.
 
-    Before what is uncertain is sent again, and after. Returns what happened how often.
+    Checks this before and after the uncertain answers are sent again. Returns the number of events of each kind.
     """
     with service.client() as client:
         agree(client, people)
@@ -176,7 +176,7 @@ def verify(service: Service, people: Sequence[Person]) -> Counter[str]:
 
 
 def agree(client: thali.Client, people: Sequence[Person]) -> None:
-    """The service against the logs of people, and against a plain recomputation."""
+    """Compare the service with the logs of the people, and with statistics computed again from the answers."""
     log = {id: known for person in people for id, known in person.log.items()}
     exports = {user: asdict(client.export(user)) for user in USERS}
     kept = {seen["impression"]: seen for export in exports.values() for seen in export["impressions"]}
@@ -184,16 +184,16 @@ def agree(client: thali.Client, people: Sequence[Person]) -> None:
     lost = [id for id in log if id not in kept]
     assert not lost, f"{len(lost)} of {len(log)} acknowledged impressions are lost, as {log[lost[0]]}"
     for id, seen in kept.items():
-        known, found = log.get(id), seen["clicked"]
+        known, recorded = log.get(id), seen["clicked"]
         if known is None:
-            assert found is None, f"an impression that nobody saw has an answer: {seen}"
+            assert recorded is None, f"an impression that nobody saw has an answer: {seen}"
             continue
-        assert found in (known.clicked, *known.uncertain), f"{found} is recorded for {known}"
-        assert seen["answer"] == (None if found is None else "feedback")
+        assert recorded in (known.clicked, *known.uncertain), f"{recorded} is recorded for {known}"
+        assert seen["answer"] == (None if recorded is None else "feedback")
         for item, shown in zip(seen["items"], known.shown.items, strict=True):
             assert (item["item"], item["gains"]) == (shown.item, shown.gains)
     for export in exports.values():
-        recomputed(export)
+        assert_learned_from_log(export)
     counted, answered = (
         asdict(client.stats())["learners"]["default"],
         [s for s in kept.values() if s["clicked"] is not None],
@@ -210,8 +210,8 @@ def agree(client: thali.Client, people: Sequence[Person]) -> None:
     assert {round(10 * one["above"]): one["answered"] for one in counted["calibration"]} == bins
 
 
-def recomputed(export: dict[str, Any]) -> None:
-    """M and B of Algorithm 1 from the log, by a plain loop, and as many updates as there are answers."""
+def assert_learned_from_log(export: dict[str, Any]) -> None:
+    """Compute M and B of Algorithm 1 from the log in a plain loop. Compare them and the number of updates."""
     M, B, updates = np.eye(len(TOPICS)), np.zeros(len(TOPICS)), 0
     for seen in export["impressions"]:
         if seen["clicked"] is None:
@@ -222,7 +222,7 @@ def recomputed(export: dict[str, Any]) -> None:
             M += SIGMA**-2 * np.outer(x, x)
             B += x * (k in seen["clicked"])
             if k in seen["clicked"]:
-                break  # what is below the first click was not examined
+                break  # the positions below the first click were not examined
     learned = export["learners"]["default"]
     assert learned["updates"] == updates, f"{export['user']} learned {learned['updates']} times from {updates} answers"
     assert learned["topics"] == list(TOPICS)

@@ -31,21 +31,21 @@ def covers(d, *, least=1):
 
 
 class Saturating:
-    """A coverage of one's own: c_j(S) = 1 - exp(-Σ_{e∈S} w̄(e, j))."""
+    """A user-defined coverage: c_j(S) = 1 - exp(-Σ_{e∈S} w̄(e, j))."""
 
     def coverage(self, items, weights):
         return 1.0 - np.exp(-weights.sum(axis=0))
 
 
 class Noisy:
-    """The paper's coverage, written as a user would write their own."""
+    """The paper's coverage, written as a user-defined coverage."""
 
     def coverage(self, items, weights):
         return 1.0 - np.prod(1.0 - weights, axis=0)
 
 
 class OwnEpsilonGreedy(thali.Policy):
-    """A policy of one's own that samples: best click rates so far; with probability 0.1, a random list."""
+    """A user-defined policy that samples: the best click rates so far or, with probability 0.1, a random list."""
 
     samples = True
 
@@ -67,5 +67,5 @@ class OwnEpsilonGreedy(thali.Policy):
 
 
 def policies(catalog, K):
-    """Every policy of the registry on this catalog, at its defaults."""
+    """Every registered policy on this catalog, with default settings."""
     return [policy(catalog, K) for policy in thali.POLICIES.values()]

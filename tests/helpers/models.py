@@ -14,7 +14,7 @@ policy = thali.CascadeLSB(catalog, 3)
 
 
 class Fixed(thali.Policy):
-    """Always the same list: all it can notice is its luck."""
+    """Always shows the same list, and records the clicks: they depend on nothing but the model's random numbers."""
 
     grows = True
 
@@ -29,21 +29,21 @@ class Fixed(thali.Policy):
 
 
 class Late(thali.DiverseCascade):
-    """Responds in a way of its own: clicks on the last item that attracts."""
+    """Overrides respond: clicks on the last attractive item instead of the first."""
 
-    def respond(self, lists, luck):
-        return super().respond(np.asarray(lists)[:, ::-1], luck)[:, ::-1]
+    def respond(self, lists, uniforms):
+        return super().respond(np.asarray(lists)[:, ::-1], uniforms)[:, ::-1]
 
 
 class Halved(thali.LinearSubmodular):
-    """Counts a click as half."""
+    """Overrides click_probability: returns half of it."""
 
     def click_probability(self, lists):
         return super().click_probability(lists) / 2
 
 
 class Tired(thali.LinearSubmodular):
-    """Browses in a way of its own: gets tired, and each person at a pace of their own."""
+    """Overrides habits: after a click, people leave sooner at lower positions; without one, each at their own rate."""
 
     def habits(self, attraction):
         pace = np.linspace(0.5, 1.0, len(attraction))[:, None]

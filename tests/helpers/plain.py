@@ -1,4 +1,4 @@
-"""The plain loop that the search must equal: every item at every position, by the one scalar index."""
+"""A plain loop whose lists the search must reproduce: at every position, it computes the index of every item."""
 
 import math
 
@@ -8,7 +8,7 @@ from thali.lists.plain import indices
 
 
 def plain_list(W, coverage, estimate, inverse, alpha, K, features="gains", cap=math.inf, shown=None):
-    """One user's list; ties to the lowest item. shown (L,): which items there are to choose from, all by default."""
+    """Return one user's list; ties go to the lowest item. shown (L,): which items may be chosen, by default all."""
     left = np.ones(len(W), dtype=bool) if shown is None else np.array(shown, dtype=bool)
     state = np.ones(W.shape[1]) if coverage == "probabilistic" else np.zeros(W.shape[1])
     chosen, values = [], np.empty(len(W))

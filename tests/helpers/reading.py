@@ -1,6 +1,6 @@
-"""What can be read from the stored files, as plain values: written by make_files.py, compared by test_files.py.
+"""Reads the stored files as plain values: make_files.py writes these values, test_files.py compares them.
 
-Uses public names of thali and its commands only, so that it runs with the code before and after a redesign.
+Uses only the public names and commands of thali, so that it runs with older and newer versions of the code.
 """
 
 import os
@@ -21,8 +21,8 @@ USERS = ("ana", "ben", "cleo", "dev", "Zoë 李", "eva", "finn")
 
 
 def command(*words: Any, cwd: Path) -> str:
-    """Run a command of thali; an error if it fails."""
-    made = subprocess.run(
+    """Run a thali command and return its output. Raise an error if it fails."""
+    done = subprocess.run(
         [sys.executable, "-m", "thali", *map(str, words)],
         cwd=cwd,
         env={**os.environ, "PYTHONUTF8": "1"},
@@ -30,13 +30,13 @@ def command(*words: Any, cwd: Path) -> str:
         text=True,
         encoding="utf-8",
     )
-    if made.returncode:
-        raise RuntimeError(f"thali {' '.join(map(str, words))} failed:\n{made.stdout}{made.stderr}")
-    return made.stdout
+    if done.returncode:
+        raise RuntimeError(f"thali {' '.join(map(str, words))} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def copied(name: str, folder: Path) -> Path:
-    """A copy of a file or folder, so that the original stays as it is."""
+    """Copy a file or folder, so that the original stays unchanged. Return the path of the copy."""
     source, target = FILES / name, folder / name
     if source.is_dir():
         shutil.copytree(source, target)
@@ -50,7 +50,7 @@ def copied(name: str, folder: Path) -> Path:
 
 
 def read_catalog(path: Path) -> dict[str, Any]:
-    """Everything in a catalog file."""
+    """Return everything in a catalog file."""
     catalog = thali.load_catalog(path)
     return {
         "items": list(catalog.items),
@@ -63,10 +63,10 @@ def read_catalog(path: Path) -> dict[str, Any]:
 # States
 
 
-def policy_of(told: dict[str, Any], folder: Path) -> Any:
-    """The policy that a state belongs to."""
-    catalog = thali.load_catalog(folder / told["catalog"])
-    return getattr(thali, told["policy"])(catalog, K, **told["settings"])
+def policy_of(entry: dict[str, Any], folder: Path) -> Any:
+    """Return the policy that a state belongs to. entry: its entry in expected.json."""
+    catalog = thali.load_catalog(folder / entry["catalog"])
+    return getattr(thali, entry["policy"])(catalog, K, **entry["settings"])
 
 
 def digests(state: Any) -> dict[str, str]:
@@ -78,14 +78,14 @@ def digests(state: Any) -> dict[str, str]:
 
 
 def read_state(path: Path, policy: Any, clicks: Any, *, seed: int) -> dict[str, Any]:
-    """What is in a state file, the lists it leads to, and what it becomes after one update."""
+    """Return the contents of a state file, the lists that follow from it, and its arrays after one update."""
     state = thali.load_state(path)
-    found: dict[str, Any] = {"learner": state.learner, "users": state.users, "arrays": digests(state)}
+    result: dict[str, Any] = {"learner": state.learner, "users": state.users, "arrays": digests(state)}
     lists = policy.recommend(state, seed)
-    found["lists"] = lists.tolist()
+    result["lists"] = lists.tolist()
     policy.update(state, lists, clicks)
-    found["updated"] = digests(state)
-    return found
+    result["updated"] = digests(state)
+    return result
 
 
 # Stores
@@ -103,24 +103,24 @@ def recommender(url: str, folder: Path, **rest: Any) -> Any:
 
 
 def both_learners(url: str, folder: Path) -> Any:
-    """The same, with the learner that was retired."""
+    """The same recommender, with the retired learner too."""
     catalog = thali.load_catalog(folder / "films.parquet")
     learners = {"diverse": diverse(catalog), "plain": plain(catalog)}
     return thali.Recommender(learners, url, shares={"diverse": 0.7, "plain": 0.3}, clock=lambda: NOW)
 
 
 def diverse(catalog: Any) -> Any:
-    """The learner that still runs."""
+    """The learner that is still in use."""
     return thali.CascadeLSB(catalog, K=K, sigma=0.2)
 
 
 def plain(catalog: Any) -> Any:
-    """The learner that was retired."""
+    """The retired learner."""
     return thali.CascadeLinUCB(catalog, K=K, sigma=0.3, examined="last-click")
 
 
 def read_store(url: str, folder: Path) -> dict[str, Any]:
-    """All that a store says of people, items and learners, and the list that each person is shown next."""
+    """Return all that a store contains about users, items and learners, and the next list of each user."""
     with recommender(url, folder) as rec:
         return {
             "items": [[item.item, item.weights] for item in rec.items(limit=1000).items],
@@ -138,7 +138,7 @@ def items(shown: Any) -> list[Any]:
 
 
 def learned(rec: Any, user: str) -> dict[str, Any]:
-    """A person's statistics by learner, to the last bit."""
+    """Return a user's exact statistics, by learner."""
     return {
         name: {"updates": kept.updates, "topics": list(kept.topics), "M": kept.M, "B": kept.B}
         for name, kept in rec.export(user)["learners"].items()
@@ -146,7 +146,7 @@ def learned(rec: Any, user: str) -> dict[str, Any]:
 
 
 def seen_user(user: Any) -> dict[str, Any]:
-    """What ``Recommender.user`` answers."""
+    """Return the result of ``Recommender.user`` as plain values."""
     return {
         "user": user.user,
         "impressions": user.impressions,
@@ -164,7 +164,7 @@ def seen_user(user: Any) -> dict[str, Any]:
 
 
 def seen_list(seen: Any) -> dict[str, Any]:
-    """A list as it was shown, and the answer to it."""
+    """Return a list as it was shown, and the answer to it."""
     return {
         "impression": seen.impression,
         "user": seen.user,
@@ -182,7 +182,7 @@ def seen_list(seen: Any) -> dict[str, Any]:
 
 
 def seen_stats(stats: Any) -> dict[str, Any]:
-    """What ``Recommender.stats`` answers, but for the address of the store."""
+    """Return the result of ``Recommender.stats`` as plain values, without the URL of the store."""
     return {
         "since": stats.since,
         "items": stats.items,
@@ -202,6 +202,6 @@ def seen_stats(stats: Any) -> dict[str, Any]:
 
 
 def counts(its: Any) -> dict[str, Any]:
-    """Counts and means of a learner or an hour."""
+    """Return the counts and means of a learner or an hour."""
     named = ("impressions", "answered", "clicked", "diversity", "exploration_share")
     return {what: getattr(its, what) for what in named}

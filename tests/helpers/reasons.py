@@ -1,4 +1,4 @@
-"""Why each item is in a list: what the page says of it, held against the service and the catalog."""
+"""Checks of the reasons that the page shows for each item, against the service and the catalog."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import thali
 
 
 def says(text: str | None, value: float) -> bool:
-    """Whether a number is written with two digits; ties may go either way."""
+    """Whether the text is this number, rounded to two digits. A tie may be rounded up or down."""
     return abs(float((text or "").replace("\N{MINUS SIGN}", "-")) - value) <= 0.005 + 1e-9
 
 
 def coverage(catalog: thali.Catalog, names: list[str]) -> dict[str, float]:
-    """1 - Π(1 - w̄) by topic, of items by name."""
+    """Return 1 - Π(1 - w̄) of these items, by topic."""
     index = {name: e for e, name in enumerate(catalog.items)}
     weights = catalog.csr[[index[name] for name in names]].toarray()
     return dict(zip(map(str, catalog.topics), 1 - np.prod(1 - weights, axis=0), strict=True))
 
 
 def check_reasons(catalog: thali.Catalog, player: Player, *, diverse: bool) -> list[str]:
-    """What is said of each item is what the service says, and what the weights make of it; how topics were shown."""
+    """Check the reasons for each item against the service and the weights. Return how each topic was marked."""
     truth, kinds = player.truth.items, []
     largest = max(max(0.0, one.belief) + one.exploration for one in truth)
     for at, one in enumerate(truth):
@@ -41,8 +41,8 @@ def check_reasons(catalog: thali.Catalog, player: Player, *, diverse: bool) -> l
             assert says(gain.removeprefix("+"), one.gains[topic])
             assert kind == ("covered" if had > 2 / 3 else "partly" if had > 1 / 3 else "fresh")
             kinds.append(kind)
-        told = button.locator(f"#{button.get_attribute('aria-describedby')}").text_content() or ""
-        adds, numbers = told.split(" Belief ")
+        description = button.locator(f"#{button.get_attribute('aria-describedby')}").text_content() or ""
+        adds, numbers = description.split(" Belief ")
         assert all(topic in adds for topic, gain in one.gains.items() if gain >= 0.005)
         belief, exploration = numbers.removesuffix(".").split(", exploration ")
         assert says(belief, one.belief)

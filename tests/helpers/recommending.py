@@ -1,4 +1,4 @@
-"""What the tests of the recommender share."""
+"""Helpers for the tests of the recommender."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ K, SIGMA = 3, 0.2
 
 
 class Clock:
-    """A time that passes when it is told to."""
+    """A clock that advances only when a test calls :meth:`tick`."""
 
     def __init__(self) -> None:
         self.now = 1_700_000_000.0
@@ -33,7 +33,7 @@ def weights(L: int = 20, d: int = len(TOPICS), seed: int = 0) -> np.ndarray:
 
 
 def films(L: int = 20, topics: Any = TOPICS, **rest: Any) -> thali.Catalog:
-    """Equal ones each time, and never the same object, as of another process."""
+    """Return a new catalog, equal in every call: like the catalog of another process."""
     return thali.Catalog(weights(L, len(topics)), items=[f"film {e}" for e in range(L)], topics=topics, **rest)
 
 
@@ -46,18 +46,18 @@ def names(shown: Any) -> list[Any]:
 
 
 def learned(rec: Any, user: str, learner: str = "default") -> tuple[int, np.ndarray, np.ndarray]:
-    """Updates, M and B; those of nobody, where nothing was learned."""
+    """Return updates, M and B. If nothing was learned, return those of a new user."""
     try:
-        found = rec.export(user)["learners"].get(learner)
+        kept = rec.export(user)["learners"].get(learner)
     except thali.service.recommender.Unknown:
-        found = None
-    if found is None:
+        kept = None
+    if kept is None:
         return 0, np.eye(rec.catalog.d), np.zeros(rec.catalog.d)
-    return found.updates, np.array(found.M), np.array(found.B)
+    return kept.updates, np.array(kept.M), np.array(kept.B)
 
 
 def assert_same(one: tuple[int, np.ndarray, np.ndarray], other: tuple[int, Any, Any], *, rtol: float = 0.0) -> None:
-    """The same statistics: to the last bit, or up to rounding."""
+    """Check that two statistics are the same: exactly, or up to rounding if rtol is given."""
     assert one[0] == other[0]
     for mine, theirs in zip(one[1:], other[1:], strict=True):
         scale = max(1.0, float(np.abs(theirs).max()))
@@ -65,8 +65,8 @@ def assert_same(one: tuple[int, np.ndarray, np.ndarray], other: tuple[int, Any, 
 
 
 def everything(store: SqlStore) -> dict[str, list[Any]]:
-    """All rows of a store, but for blank statistics, which say nothing of a user."""
+    """Return all rows of a store, except blank statistics, which contain nothing about a user."""
     with transaction(store, write=False):
         rows = {table: store.execute(f"SELECT {', '.join(TABLES[table])} FROM {table}") for table in TABLES}
     rows["statistics"] = [row for row in rows["statistics"] if row[4]]
-    return {table: sorted(found, key=repr) for table, found in rows.items()}
+    return {table: sorted(its, key=repr) for table, its in rows.items()}

@@ -69,7 +69,7 @@ def click_probability(weights: Floats, theta: Floats, items: Sequence[int], kind
 
 
 def greedy_list(weights: Floats, theta: Floats, K: int, kind: Kind) -> list[int]:
-    """The greedy list of Section 3.2: position by position, the item of largest attraction given those above."""
+    """The greedy list of Section 3.2: position by position, the item of largest attraction given the items above."""
     chosen: list[int] = []
     for _ in range(K):
         left = [e for e in range(len(weights)) if e not in chosen]  # ascends; max keeps the first of equals
@@ -78,7 +78,7 @@ def greedy_list(weights: Floats, theta: Floats, K: int, kind: Kind) -> list[int]
 
 
 def best_list(weights: Floats, theta: Floats, K: int, kind: Kind) -> tuple[list[int], float]:
-    """A* of Section 3.2 and f(A*, θ), over all K-permutations; of equals, the lexically first."""
+    """A* of Section 3.2 and f(A*, θ), over all K-permutations. Ties go to the lexicographically first."""
 
     def value(items: Sequence[int]) -> float:
         return click_probability(weights, theta, items, kind)
@@ -103,7 +103,7 @@ def index(x: Floats, theta_bar: Floats, M_inverse: Floats, alpha: float) -> floa
 class PlainLinear:
     """Algorithm 1 (CascadeLSB) with the two switches that turn it into the linear baselines of the paper.
 
-    weights (L, d), K items a list, sigma and alpha of line 1 (alpha a number, or a function of M giving one).
+    weights (L, d), K items per list, sigma and alpha of line 1 (alpha: a number, or a function of M that returns one).
     features: "gains" is x = Δ(e|S), "items" is x = Δ(e|∅). examined: the positions learned from, up to and
     including the first or the last click (all K if no click), or "all". cap: upper limit of line 9's index.
     """
@@ -135,7 +135,7 @@ class PlainLinear:
         return self.sigma**-2 * np.linalg.solve(self.M, self.B)
 
     def recommend(self, estimate: Floats | None = None, inverse: Floats | None = None) -> list[int]:
-        """Lines 4-11; `estimate` and `inverse` stand in for θ̄ and M⁻¹ where given."""
+        """Lines 4-11. `estimate` and `inverse` replace θ̄ and M⁻¹ if given."""
         theta_bar = self.estimate() if estimate is None else estimate
         M_inverse = np.linalg.inv(self.M) if inverse is None else inverse
         alpha = self.alpha(self.M) if callable(self.alpha) else self.alpha

@@ -1,7 +1,7 @@
-"""The algorithms beside the paper's, for one user, in plain Python: slow, short, and easy to check by eye.
+"""Algorithms other than the paper's, for one user, in plain Python: slow, short, and easy to check by eye.
 
-Each is written from its own paper, with what the docstring of our policy says it changes. Items, topics and positions
-are 0-based. A list is a list of item numbers, clicks a list of booleans; an argmax takes the lowest item among equals.
+Each is written from its own paper, with the changes that the docstring of our policy lists. Items, topics and positions
+are 0-based. A list is a list of item numbers, clicks are a list of booleans. An argmax takes the lowest of equal items.
 """
 
 import math
@@ -16,7 +16,7 @@ def top(values, K, among=None):
 
 
 def depth(clicks, rule):
-    """How many positions were examined: to the first click, to the last click, or all; all if there is none."""
+    """How many positions were examined: up to the first or the last click, or all. All if there is no click."""
     clicked = [k for k in range(len(clicks)) if clicks[k]]
     if rule == "all" or not clicked:
         return len(clicks)
@@ -27,16 +27,17 @@ def depth(clicks, rule):
 
 
 def features(W, items, kind="probabilistic", diverse=True):
-    """(K, d): x of every position, Δ(a_k|a_1..a_{k-1}), or Δ(a_k|∅) where items are taken alone."""
+    """(K, d): x of every position, Δ(a_k|a_1..a_{k-1}), or Δ(a_k|∅) if diverse is False."""
     return np.array([gain(W, e, items[:k] if diverse else [], kind) for k, e in enumerate(items)])
 
 
 def regression(impressions, d, sigma, *, rule="first-click", discount=1.0, window=None, v=None):
-    """M and B as one sum over everything that was ever shown and answered.
+    """M and B as one sum over all answered impressions.
 
-    impressions: (number, x (K, d), clicks), number = how many lists the person had been shown before that one. An
-    impression counts discount^age, age = impressions since; or only if it is among the last `window` numbers. v (K,)
-    are position discounts: each row x and each click is multiplied by v_k before least squares (Li et al. 2016).
+    impressions: (number, x (K, d), clicks), where number is how many lists the user was shown before this one. The
+    weight of an impression is discount^age, where age is the number of impressions since. With `window`, only the last
+    `window` numbers count. v (K,) are position discounts: each row x and each click is multiplied by v_k before
+    least squares (Li et al. 2016).
     """
     M, B = np.eye(d), np.zeros(d)
     newest = max((number for number, _, _ in impressions), default=0)
@@ -57,7 +58,7 @@ def cascade_width(d, K, n, sigma):
 
 
 def gaussian(M, B, sigma, z):
-    """θ̄ + L⁻ᵀz with θ̄ = σ⁻²M⁻¹B and M = LLᵀ: a draw from N(θ̄, M⁻¹) where z is standard normal (Wen et al. 2015)."""
+    """θ̄ + L⁻ᵀz with θ̄ = σ⁻²M⁻¹B and M = LLᵀ: a draw from N(θ̄, M⁻¹) if z is standard normal (Wen et al. 2015)."""
     return np.linalg.solve(M, B) / sigma**2 + np.linalg.solve(np.linalg.cholesky(M).T, z)
 
 
@@ -65,7 +66,7 @@ def gaussian(M, B, sigma, z):
 
 
 def cosine(a, b):
-    """The cosine of two weights; an item without topics is like no other."""
+    """The cosine of the weights of two items; 0 if one of them has no topics."""
     lengths = math.sqrt(sum(x * x for x in a)) * math.sqrt(sum(x * x for x in b))
     return sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths > 0 else 0.0
 
@@ -76,7 +77,7 @@ def relevance(W, estimate, inverse, alpha, cap=math.inf):
 
 
 def mmr_values(W, worth, chosen, trade_off, among):
-    """Carbonell and Goldstein 1998: λ·rel(e) - (1-λ)·max_{s∈S} cos(e, s), rel over its largest size among the items."""
+    """Carbonell and Goldstein 1998: λ·rel(e) - (1-λ)·max_{s∈S} cos(e, s), rel divided by its largest |value|."""
     size = max(abs(worth[e]) for e in among) or 1.0
     return {
         e: trade_off * worth[e] / size - (1 - trade_off) * max((cosine(W[e], W[s]) for s in chosen), default=0.0)
@@ -86,10 +87,10 @@ def mmr_values(W, worth, chosen, trade_off, among):
 
 
 def divrank(W, prior, damping, link, rounds):
-    """The pointwise reinforced walk of Mei et al. 2010 as an m × m matrix, from the prior on.
+    """The pointwise reinforced walk of Mei et al. 2010 as an m × m matrix, starting from the prior.
 
     p0(u,v) = α·w(u,v)/deg(u) for v ≠ u, p0(u,u) = 1 - α (1 if u has no neighbour); p_T(u,v) = (1-λ)·p*(v) +
-    λ·p0(u,v)·N(v)/D(u), D(u) = Σ_v p0(u,v)·N(v), N(v) in proportion to the distribution of now.
+    λ·p0(u,v)·N(v)/D(u), D(u) = Σ_v p0(u,v)·N(v), N(v) proportional to the current distribution.
     """
     m = len(W)
     like = np.array([[cosine(W[u], W[v]) if u != v else 0.0 for v in range(m)] for u in range(m)])
@@ -117,7 +118,7 @@ def rank_feature(W, items, kind):
 
 
 def perceptron_step(w, W, items, clicks, kind):
-    """W + φ(Ā) - φ(A), Ā the clicked items first."""
+    """w + φ(Ā) - φ(A), where Ā is A with the clicked items first."""
     better = [e for e, c in zip(items, clicks, strict=True) if c] + [
         e for e, c in zip(items, clicks, strict=True) if not c
     ]
@@ -128,7 +129,7 @@ def perceptron_step(w, W, items, clicks, kind):
 
 
 class PlainItems:
-    """Counts of every item: how often examined, how often clicked; and the lists that follow from them."""
+    """Counts how often each item was examined and clicked, and computes lists from the counts."""
 
     def __init__(self, L, K, rule="first-click"):
         self.L, self.K, self.rule, self.updates = L, K, rule, 0
@@ -144,8 +145,8 @@ class PlainItems:
         return self.ones[e] / self.seen[e] if self.seen[e] else 0.0
 
     def ucb1(self, cap=math.inf):
-        """Kveton et al. 2015: ŵ + c_{t-1,T}, c_{t,s} = sqrt(1.5 log t/s), without end if unseen; at most cap."""
-        log_t = math.log(max(1, self.updates))  # updates = t - 1; nothing is seen where that is 0
+        """Kveton et al. 2015: ŵ + c_{t-1,T}, c_{t,s} = sqrt(1.5 log t/s), infinite if unseen; at most cap."""
+        log_t = math.log(max(1, self.updates))  # updates = t - 1; no item has been seen if that is 0
         wide = [math.sqrt(1.5 * log_t / n) if n else math.inf for n in self.seen]
         return top([min(cap, self.share(e) + wide[e]) for e in range(self.L)], self.K)
 
@@ -156,11 +157,11 @@ class PlainItems:
         return top([kl_ucb(self.share(e), self.seen[e], budget) for e in range(self.L)], self.K)
 
     def thompson(self, rng):
-        """One draw an item from Beta(1 + clicks, 1 + misses)."""
+        """One draw per item from Beta(1 + clicks, 1 + misses)."""
         seen, ones = np.array(self.seen), np.array(self.ones)
         return top(rng.beta(1 + ones, 1 + seen - ones).tolist(), self.K)
 
-    def pie(self, luck, place):
+    def pie(self, uniforms, place):
         """Combes et al. 2015, PIE(place + 1): U = (j_1, .., j_{place}, candidate, j_{place+1}, .., j_{K-1})."""
         leaders = top([self.share(e) for e in range(self.L)], self.K)
         last, log_t = self.share(leaders[-1]), math.log(self.updates + 1)
@@ -170,9 +171,9 @@ class PlainItems:
             for e in range(self.L)
             if e not in leaders and (self.seen[e] == 0 or self.seen[e] * kl(self.share(e), last) <= budget)
         ]
-        if not better or luck[0] >= 0.5:
+        if not better or uniforms[0] >= 0.5:
             return leaders
-        one = better[int(luck[1] * len(better))]
+        one = better[int(uniforms[1] * len(better))]
         return [*leaders[:place], one, *leaders[place:-1]]
 
 
@@ -180,7 +181,7 @@ class PlainItems:
 
 
 class PlainRanked:
-    """Radlinski et al. 2008 with bandits that choose among what is not above them; independent: any click rewards."""
+    """Radlinski et al. 2008 with bandits that choose among the items not above them. independent: any click rewards."""
 
     def __init__(self, L, K, base, *, gamma=None, independent=False):
         self.L, self.K, self.base, self.gamma, self.independent = L, K, base, gamma, independent
@@ -207,15 +208,15 @@ class PlainRanked:
         total = sum(weight.values())
         return {e: (1 - self.gamma) * weight[e] / total + self.gamma / len(left) for e in left}
 
-    def recommend(self, luck=None):
-        """luck (K,): for Exp3, a uniform number a position, which picks the item where the sum of chances passes it."""
+    def recommend(self, uniforms=None):
+        """uniforms (K,): for Exp3, one uniform number per position. It selects an item by cumulative probability."""
         chosen = []
         for k in range(self.K):
             if self.base == "exp3":
                 total, pick = 0.0, None
                 for e, p in self.chances(k, chosen).items():
                     total, pick = total + p, e
-                    if luck[k] < total:
+                    if uniforms[k] < total:
                         break
                 chosen.append(pick)
             else:
@@ -235,7 +236,7 @@ class PlainRanked:
 
 
 def some_clicks(rng, K, most=None):
-    """Clicks at random (K,): none, one or several; most: no more than so many."""
+    """Random clicks (K,): none, one or several. most: the largest number of clicks."""
     clicks = rng.random(K) < rng.choice([0.0, 0.1, 0.5])
     if most is not None:
         clicks[np.flatnonzero(clicks)[most:]] = False

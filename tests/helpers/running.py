@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 
 class Inline:
-    """Work done at once, in this process."""
+    """An executor that runs each task immediately, in this process."""
 
     def submit(self, function, *arguments):
         future = Future()

@@ -1,4 +1,4 @@
-"""The service as a person starts it: a process of its own, that can be stopped, killed and started again."""
+"""The service in its own process, started by the command. It can be stopped, killed and started again."""
 
 import os
 import resource
@@ -21,7 +21,7 @@ K, SIGMA = 5, 0.1
 
 
 def small_catalog() -> thali.Catalog:
-    """60 items of one to three of six topics."""
+    """Return a catalog of 60 items with one to three of six topics each."""
     rng = np.random.default_rng(0)
     weights = np.zeros((60, len(TOPICS)))
     for row in weights:
@@ -31,9 +31,9 @@ def small_catalog() -> thali.Catalog:
 
 
 class Service:
-    """``thali serve`` in a folder, always on the same port; ends with the ``with`` block, by force if need be.
+    """``thali serve`` in a folder, always on the same port. The end of the ``with`` block kills it if it still runs.
 
-    Starting takes 2 to 4 s on two cores. The first of all takes a minute more, to compile kernels.
+    Starting takes 2 to 4 s on two cores. The very first start takes a minute more, to compile kernels.
     """
 
     def __init__(self, folder: Path, *options: str, store: str | None = None) -> None:
@@ -67,11 +67,11 @@ class Service:
         return thali.Client(self.url, **settings)
 
     def command(self) -> tuple[str, ...]:
-        """What is started."""
+        """The arguments of ``thali``."""
         return ("serve", "catalog.parquet", "--store", self.store, "--K", str(K), "--sigma", str(SIGMA))
 
     def start(self) -> None:
-        """Returns when it is ready."""
+        """Start, and wait until the service is ready."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "thali", *self.command(), "--port", str(self.port), *self._options],
@@ -85,7 +85,7 @@ class Service:
         self.wait(START_S)
 
     def wait(self, seconds: float) -> None:
-        """Until it is ready."""
+        """Wait until the service is ready."""
         until = time.monotonic() + seconds
         with self.client(retries=0) as client:
             while not client.ready():
@@ -94,32 +94,32 @@ class Service:
                 time.sleep(0.02)
 
     def strike(self) -> None:
-        """A crash, of all its processes at once; from any thread."""
+        """Crash: kill all processes of the service at once. Can be called from any thread."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """The same, once more if need be, and its end."""
+        """Kill the service, and wait until it has ended."""
         self.strike()
         self.wait_end()
         self._process = None
 
     def wait_end(self) -> int:
-        """Until it has ended: its status."""
+        """Wait until the service has ended, and return its exit status."""
         assert self._process is not None
         return self._process.wait(STOP_S)
 
     def stop(self) -> None:
-        """Ask it to end, as systemd does; it must, and well."""
+        """Stop the service as systemd does. Its exit status must be 0."""
         os.kill(self.pid, signal.SIGTERM)
         status = self.wait_end()
         self._process = None
         assert status == 0, f"the service ended with {status}:\n{self.tail()}"
 
     def limit_files(self, size: int) -> None:
-        """Let it write no file beyond so many bytes, as if the disk were full; -1 for as large as it likes."""
+        """Limit the size of files that the service writes, as if the disk were full. -1: no limit."""
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (size, -1))
 
     def tail(self) -> str:
-        """The end of its log."""
+        """Return the end of the log."""
         return self.log.read_text(errors="replace")[-4000:]

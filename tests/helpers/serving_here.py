@@ -1,4 +1,4 @@
-"""The service on a real socket, in a thread of the test's own process."""
+"""The service on a real socket, in a thread of the test process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ START_S = 60.0
 
 
 class Reply(NamedTuple):
-    """What came back, headers in lower case."""
+    """A response. The names of its headers are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -40,17 +40,17 @@ class Reply(NamedTuple):
 
     @property
     def field(self) -> Any:
-        """Of an error, which must have all of its parts and this reply's id."""
-        told = self.json
-        assert set(told) == {"error", "field", "request_id"}
-        assert told["error"]
-        assert told["request_id"] == self.headers["x-request-id"]
-        return told["field"]
+        """The field that an error names. Checks that the error is complete and has the request ID of this response."""
+        error = self.json
+        assert set(error) == {"error", "field", "request_id"}
+        assert error["error"]
+        assert error["request_id"] == self.headers["x-request-id"]
+        return error["field"]
 
 
 @dataclass
 class Serving:
-    """A service that runs."""
+    """A running service."""
 
     app: Stack
     catalog: thali.Catalog
@@ -66,7 +66,7 @@ class Serving:
         return thali.Client(self.url, **{"retries": 0, "timeout": 30.0, **settings})
 
     def ask(self, method: str, path: str, body: Any = None, *, key: str | None = None, **headers: str) -> Reply:
-        """One request, its path as it is; a body of bytes is sent as it is too. Names of headers with _ for -."""
+        """Send one request. The path and a body of bytes are sent unchanged. Write header names with _ instead of -."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if key is not None:
             sent["Authorization"] = f"Bearer {key}"
@@ -79,7 +79,7 @@ class Serving:
                 return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
 
     def send(self, raw: bytes) -> Reply:
-        """Bytes as they are, and the reply; the connection is to be closed by the service after it."""
+        """Send raw bytes, and return the response. The service must close the connection afterwards."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as line:
             line.sendall(raw)
             with http.client.HTTPResponse(line) as reply:
@@ -87,12 +87,12 @@ class Serving:
                 return Reply(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
 
     def log(self) -> list[dict[str, Any]]:
-        """The log so far; each line must be JSON."""
+        """Return the log so far. Each line must be JSON."""
         return [json.loads(line) for line in self.log_file.read_bytes().split(b"\n")[:-1]]
 
 
 def small_catalog(items: int = 24) -> thali.Catalog:
-    """Items i0, i1, ... of one or two of four topics."""
+    """Return a catalog of items i0, i1, ..., each with some of four topics."""
     draw = np.random.default_rng(6)
     weights = draw.uniform(0.1, 0.6, (items, len(TOPICS))) * (draw.random((items, len(TOPICS))) < 0.4)
     weights[np.arange(items), np.arange(items) % len(TOPICS)] = 0.5
@@ -101,7 +101,7 @@ def small_catalog(items: int = 24) -> thali.Catalog:
 
 @contextmanager
 def serving(folder: Path, *, catalog: thali.Catalog | None = None, port: int = 0, **settings: Any) -> Iterator[Serving]:
-    """A service of a small catalog with lists of 4, its store and log in the folder; at a free port, or this one."""
+    """Serve a catalog with lists of 4 items. The store and the log are in the folder. port: 0 means any free port."""
     catalog = small_catalog() if catalog is None else catalog
     file, log_file = folder / "catalog.parquet", folder / "log.jsonl"
     thali.save_catalog(catalog, file)
@@ -114,13 +114,13 @@ def serving(folder: Path, *, catalog: thali.Catalog | None = None, port: int = 0
         },
     )
     with log_file.open("ab") as log, closing(socket.socket()) as line:
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # it may have been here before
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a former service may have used this port
         line.bind(("127.0.0.1", port))
         before, sys.stderr = sys.stderr, io.TextIOWrapper(log, write_through=True)
         try:
             app = create_app(chosen)
         finally:
-            sys.stderr.detach()  # the log goes on writing
+            sys.stderr.detach()  # the log still writes to this file
             sys.stderr = before
         server = uvicorn.Server(
             uvicorn.Config(app, log_level="critical", access_log=False, lifespan="on", server_header=False)

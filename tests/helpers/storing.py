@@ -1,4 +1,4 @@
-"""What the tests of stores share."""
+"""Helpers for the tests of stores."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ BLANK = Statistics(0, 0, 0, bytes(16))
 
 @contextmanager
 def opened(url: str) -> Iterator[SqlStore]:
-    """A store with its tables."""
+    """Open a store, and create its tables."""
     store = open_store(url)
     try:
         with transaction(store):
@@ -44,7 +44,7 @@ def shown(user: str, at: float = 1000.0, *, learner: str = "l", **rest: Any) -> 
 
 
 def learn(store: SqlStore, keys: Iterable[Key]) -> None:
-    """One update more for each, in a transaction of its own."""
+    """Add one update to each of the statistics, in one transaction."""
     with transaction(store):
         held = store.lock_statistics(list(keys), BLANK)
         store.write(
@@ -59,7 +59,7 @@ def learn(store: SqlStore, keys: Iterable[Key]) -> None:
 
 
 def all_at_once(jobs: Iterable[Callable[[], Any]]) -> list[Any]:
-    """What each returns, each in a thread of its own; the first error is raised."""
+    """Run each job in its own thread, and return the results. Raises the first error."""
     jobs = list(jobs)
     with ThreadPoolExecutor(len(jobs)) as pool:
         return [done.result(60) for done in [pool.submit(job) for job in jobs]]

@@ -14,8 +14,8 @@ SCRIPT = "import thali; print(thali.greedy_lists(thali.Catalog([[0.1], [0.3], [0
 
 
 @pytest.mark.slow
-def test_a_changed_kernel_is_compiled_anew_wherever_it_is_part_of_another(tmp_path):
-    """Numba alone would keep the search that contains the old index: its own file has not changed."""
+def test_a_changed_kernel_is_compiled_again_in_every_kernel_that_contains_it(tmp_path):
+    """Numba alone would keep the compiled search with the old index, because the file of the search has not changed."""
     package = tmp_path / "thali"
     shutil.copytree(Path(thali.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
 
@@ -27,7 +27,7 @@ def test_a_changed_kernel_is_compiled_anew_wherever_it_is_part_of_another(tmp_pa
         return done.stdout.strip()
 
     assert lists() == "[1, 2, 0]"
-    # The index becomes -m, and is asked of every item, as if none were above 0.
+    # The index becomes -m, and is computed for every item, as if none were above 0.
     for name, old, new in (
         ("lists/plain.py", "    return value\n", "    return -mean\n"),
         ("lists/engine/bounds.py", "TINY = 1e-140", "TINY = 1e100"),
@@ -41,21 +41,21 @@ def test_a_changed_kernel_is_compiled_anew_wherever_it_is_part_of_another(tmp_pa
 
 @pytest.fixture
 def sealed(tmp_path):
-    """A copy of the package that cannot be written, and how to run Python on it with a home folder of this mode."""
+    """Make a read-only copy of the package. Return a function that runs Python on it, given the home folder's mode."""
     site, home = tmp_path / "site", tmp_path / "home"
     shutil.copytree(Path(thali.__file__).parent, site / "thali", ignore=shutil.ignore_patterns("__pycache__"))
     home.mkdir()
     folders = [site, *(path for path in site.rglob("*") if path.is_dir())]
     for folder in folders:
         folder.chmod(0o555)
-    # Permission bits do not hold root, unless it gives up the one capability that passes over them.
-    bound = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
+    # Permission bits do not restrict root unless it drops the capability that overrides them.
+    restricted = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
 
     def run(*arguments, mode, **variables):
         home.chmod(mode)
         kept = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
         environment = {**kept, "PYTHONPATH": str(site), "HOME": str(home), **variables}
-        command = [*bound, sys.executable, *arguments]
+        command = [*restricted, sys.executable, *arguments]
         return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
 
     yield run
@@ -64,14 +64,14 @@ def sealed(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_package_that_cannot_be_written_keeps_compiled_code_elsewhere(sealed, tmp_path):
+def test_a_read_only_package_stores_compiled_code_elsewhere(sealed, tmp_path):
     done = sealed("-c", SCRIPT, mode=0o755)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[1, 2, 0]", "")
     assert list((tmp_path / "home").rglob("*.nbi"))
 
 
 @pytest.mark.slow
-def test_where_nothing_can_be_written_kernels_are_compiled_in_memory_with_one_warning(sealed, tmp_path):
+def test_kernels_are_compiled_in_memory_with_one_warning_if_no_folder_is_writable(sealed, tmp_path):
     done = sealed("-c", SCRIPT, mode=0o555)
     assert (done.returncode, done.stdout.strip()) == (0, "[1, 2, 0]"), done.stderr
     assert done.stderr.count("RuntimeWarning") == 1
@@ -90,7 +90,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_in_memory_with_one_wa
 
 
 def test_kernels_use_nothing_from_files_that_the_digest_does_not_cover():
-    """A constant from elsewhere could change without the compiled code being thrown away."""
+    """A constant from another file could change while the compiled code stays in the cache."""
     package = Path(thali.__file__).parent
     covered = {".".join(("thali", *file.relative_to(package).with_suffix("").parts)) for file in kernel_files()}
     checked = 0

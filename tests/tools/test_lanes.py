@@ -1,4 +1,4 @@
-"""Vectors for kernels: each lane must hold, to the last bit, what single floats give."""
+"""Vectors for kernels: each lane must contain exactly the result of the same operation on single floats."""
 
 from fractions import Fraction
 
@@ -38,7 +38,7 @@ def arithmetic(a, b, c, out):
     store(out, 88, x * c + y * (x - c) * y)
 
 
-def test_lanes_compute_what_single_floats_do():
+def test_lanes_compute_the_same_as_single_floats():
     rng = np.random.default_rng(0)
     for _ in range(200):
         a, b = rng.normal(size=(2, 8)) * 10.0 ** rng.integers(-150, 70, size=(2, 8))
@@ -64,7 +64,7 @@ def test_fused_products_are_rounded_once_in_lanes_and_single_floats():
     once = 0
     for _ in range(200):
         a, b = rng.normal(size=(2, 8))
-        c = -a * b * (1 + rng.normal(size=8) * 1e-15)  # the product almost cancels: rounding it first would show
+        c = -a * b * (1 + rng.normal(size=8) * 1e-15)  # almost cancels: rounding the product first would show
         products(a, b, c, out)
         exact = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(a, b, c, strict=True)]
         assert out[16:].tolist() == exact
@@ -85,7 +85,7 @@ def memory(a, indices, bytes_, at, out):
 
 
 @pytest.mark.parametrize("at", [0, 1, 5])
-def test_lanes_are_read_and_written_where_they_are(at):
+def test_lanes_are_read_and_written_at_the_given_position(at):
     rng = np.random.default_rng(at)
     a, indices = rng.normal(size=20), rng.integers(0, 20, size=20).astype(np.uint32)
     bytes_, out = rng.integers(0, 256, size=20).astype(np.uint8), np.empty(32)
@@ -95,22 +95,22 @@ def test_lanes_are_read_and_written_where_they_are(at):
 
 
 @njit
-def questions(a, goal, out):
+def comparisons(a, goal, out):
     out[:] = False
-    found = reaching(load(a, 0), goal)
-    while found:
-        out[lowest(found)] = True
-        found &= found - np.uint64(1)
+    bits = reaching(load(a, 0), goal)
+    while bits:
+        out[lowest(bits)] = True
+        bits &= bits - np.uint64(1)
     return reaches(load(a, 0), goal)
 
 
-def test_questions_about_lanes():
+def test_lanes_are_compared_with_a_goal():
     rng = np.random.default_rng(2)
     out = np.empty(8, dtype=np.bool_)
     for _ in range(300):
         a, goal = rng.normal(size=8), float(rng.normal() * 2)
         a[rng.random(8) < 0.1] = goal  # equal counts as reached
-        assert questions(a, goal, out) == (a >= goal).any()
+        assert comparisons(a, goal, out) == (a >= goal).any()
         np.testing.assert_array_equal(out, a >= goal)
 
 
@@ -138,7 +138,7 @@ def rough(a, out):
     store(out, 8, inverse)
 
 
-def test_rough_roots_come_from_below_and_are_never_0():
+def test_rough_roots_are_approximated_from_below_and_never_0():
     rng = np.random.default_rng(3)
     out = np.empty(16)
     for _ in range(3000):

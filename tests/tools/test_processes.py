@@ -1,4 +1,4 @@
-"""Pools that are ended early leave no process and no complaint."""
+"""Pools that are ended early leave no process, and print nothing."""
 
 import subprocess
 import sys
@@ -25,8 +25,8 @@ if __name__ == "__main__":
 """
 
 
-def test_a_pool_is_ended_at_once_and_python_ends_without_a_word(tmp_path):
+def test_a_pool_is_ended_at_once_and_python_exits_without_output(tmp_path):
     script = tmp_path / "ended.py"
     script.write_text(SCRIPT)
-    told = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=50, check=False)
-    assert (told.returncode, told.stdout, told.stderr) == (0, "ended\n", "")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
