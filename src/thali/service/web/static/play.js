@@ -291,7 +291,7 @@ export function play(place, service) {
       el("section", {}, list, el("div", { class: "row answers" }, noneButton, undoButton, startAgainButton), error, score, path),
       el("section", { class: "card", "aria-label": "What thali has learned" }, taste.element,
         el("p", { class: "note" }, el("i", { class: "sample taste-bar" }), "learned taste ", el("i", { class: "sample band" }), "uncertainty (the range in which your taste may lie)"),
-        el("p", { class: "note" }, "The bar of each item shows why it was chosen: ", el("i", { class: "sample belief" }), "belief (thali expects you to like it) ", el("i", { class: "sample exploration" }), "exploration (thali wants to find out whether you like it). The topics of an item fade if the items above already cover them. In the table, the topics of your last click are bold."),
+        el("p", { class: "note" }, "The bar of each item shows why it was chosen: ", el("i", { class: "sample belief" }), "belief (thali expects you to like it) ", el("i", { class: "sample exploration" }), "exploration (thali wants to find out whether you like it). The topics of an item fade if the items above already cover them. In the table, the topics of your last click are bold, and Covered is the share of a topic that this list covers."),
         controls,
         el("p", { class: "note" }, "A policy is a method that chooses lists and learns from clicks. Each policy learns only from its own lists. Your user name is ", name, "."))),
   );
