@@ -597,7 +597,7 @@ def test_a_zip_with_paths_outside_its_folder_is_rejected(cache, server, path):
     member = zipfile.ZipInfo(path)
     member.external_attr = (0o120777 if path == "link" else 0o100644) << 16
     archive = served(server, {"top/a.csv": "x", member: "/etc"})
-    refuses(lambda: fetching.fetch(archive, cache), "own folder", archive.address)
+    refuses(lambda: fetching.fetch(archive, cache), "only relative paths", archive.address)
     assert os.listdir(cache) == []
 
 

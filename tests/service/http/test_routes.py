@@ -252,6 +252,23 @@ def test_invalid_requests_are_rejected(service, status, field, request_, body):
     assert (reply.status, reply.field) == (status, field)
 
 
+@pytest.mark.parametrize(
+    ("request_", "body", "sentence"),
+    [
+        (RECOMMEND, {}, "user is required"),
+        (RECOMMEND, {"user": "ana", "k": 4}, "k is not a field of this request"),
+        (RECOMMEND, {"user": "ana", "K": 101}, "K must be less than or equal to 100, got 101"),
+        (RECOMMEND, {"user": "ana", "K": "4"}, "K must be a valid integer, got '4'"),
+        (RECOMMEND, ["ana"], "body must be a JSON object, got ['ana']"),
+        (FEEDBACK, {"impression": "7", "clicked": []}, "impression must have at least 36 characters, got '7'"),
+        (("POST", "/v1/simulations"), {"policies": []}, "policies must have at least 1 item, got 0"),
+        (("GET", "/v1/stats?hours=0"), None, "hours must be greater than or equal to 1, got '0'"),
+    ],
+)
+def test_rejections_name_the_field_the_rule_and_the_value(service, request_, body, sentence):
+    assert service.ask(*request_, body).json["error"] == sentence
+
+
 def test_invalid_positions_and_content_types_are_rejected(service, client):
     shown = client.recommend("positions").id
     for clicked, field in (([4], "clicked[0]"), ([1, 1], "clicked"), ([True], "clicked[0]"), (None, "clicked")):

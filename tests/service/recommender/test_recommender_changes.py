@@ -233,7 +233,9 @@ def test_another_catalog_replaces_one_with_changed_items_only_with_new_catalog(s
         assert rec.items().total == 25
         assert_same(learned(rec, "ana"), before)
         rec.put_item("new", {"drama": 1.0})
-    with pytest.raises(ValueError, match=r"would be lost \(number of changes: 1\)\. Use --new-catalog"):
+    with pytest.raises(
+        ValueError, match=r"would be lost \(number of changes: 1\)\. To discard them, use --new-catalog"
+    ):
         recommender(store_url, films(30))
     with recommender(store_url, films(25)) as rec:
         assert rec.items(contains="new").total == 1

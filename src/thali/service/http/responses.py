@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from reprlib import repr as short
 from typing import Any, NamedTuple
 
 import msgspec
@@ -80,7 +82,20 @@ def _from_pydantic(errors: Sequence[Any], *, skip: int) -> Problem:
     location = [part for part in first["loc"][skip:] if part not in (ONE, SEVERAL)]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     field = path.lstrip(".")[:200] or "body"
-    return Problem(422, f"{field} is not valid: {first['msg']}", field)
+    return Problem(422, _rule_and_value(field, first), field)
+
+
+def _rule_and_value(field: str, error: Any) -> str:
+    """Return a sentence with the field, the rule and the value, from pydantic's description of an error."""
+    if error["type"] == "missing":
+        return f"{field} is required"
+    if error["type"] == "extra_forbidden":
+        return f"{field} is not a field of this request"
+    if error["type"] == "model_type":
+        return f"{field} must be a JSON object, got {short(error['input'])}"
+    rule = re.sub(r"^\w+ should ", "must ", error["msg"])
+    rule, counted = re.subn(r" after validation, not (\d+)$", r", got \1", rule)
+    return f"{field} {rule}" if counted else f"{field} {rule}, got {short(error['input'])}"
 
 
 def json_response(value: Any) -> Response:
