@@ -24,6 +24,15 @@ def test_a_page_is_short_and_names_its_audience_and_requirements(page):
     assert "need" in audience
 
 
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: str(text.relative_to(ROOT)))
+def test_no_wrapped_line_becomes_a_list_item(text):
+    """A line of prose that begins with "8. " or "- 1/e" would start a list in the middle of a sentence."""
+    prose = re.sub(r"^```.*?^```", "", text.read_text(), flags=re.M | re.S)
+    numbers = [int(number) for number in re.findall(r"^\s*(\d+)\. ", prose, flags=re.M)]
+    assert all(number == 1 or number - 1 in numbers[:at] for at, number in enumerate(numbers))
+    assert re.findall(r"^\s*[-+*] [\d=<≤].*", prose, flags=re.M) == []
+
+
 def test_every_page_is_in_the_table_of_contents():
     linked = set(LINK.findall((DOCS / "README.md").read_text()))
     assert {page.name for page in PAGES} - {"README.md"} == {link for link in linked if "/" not in link}

@@ -459,7 +459,7 @@ CLAIMS: tuple[Claim, ...] = (
         "8",
         "Ranked bandits perform poorly in cascade-like models (C45, measured on films)",
         "as C45, for people who click as in the diverse cascade model and for people who click as in the cascade "
-        "model; after 5,000 steps with 1,000 items, none of these policies has learned much",
+        "model (note: with 1,000 items, 5,000 steps are too few for any of these policies to learn much)",
         evidence.together(
             evidence.times("RankedKLUCB", evidence.KL, 2.0, keep=_is_cascade),
             evidence.times("RankedUCB1", "CascadeUCB1", 2.0, keep=_is_cascade),
