@@ -203,8 +203,8 @@ def memory_rows(folder: Path, catalog: Path, users: int, seconds: float) -> list
     sizes = ", ".join(f"{one:,.0f}" for one in memory)
     return [
         row(f"{users:,} users in the store ({size:,.0f} bytes each on disk): recommend, {FULL_SPEED}", figures),
-        f"| {users:,} users in the store: memory of the service after one third, two thirds and all of a run of "
-        f"{requests:,} requests (for comparison, with an empty store: {memory_at_start:,.0f} MiB) | {sizes} MiB | | |",
+        f"| {users:,} users in the store: memory of the service during a run of {requests:,} requests: after one "
+        f"third, after two thirds and at the end (with an empty store: {memory_at_start:,.0f} MiB) | {sizes} MiB | | |",
     ]
 
 

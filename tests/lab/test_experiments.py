@@ -291,7 +291,7 @@ def test_two_runs_on_different_data_at_the_same_scale_are_rejected(data, tmp_pat
     other = str(write_movielens(tmp_path / "other", seed=1))
     for root in (data, other):
         run([SMALL], Store(tmp_path / "results"), Inline(), data=root)
-    with pytest.raises(ValueError, match="come from different data, but have the same scale"):
+    with pytest.raises(ValueError, match="come from different data sets, but have the same numbers of people"):
         list(Results(tmp_path / "results").curves)
 
 

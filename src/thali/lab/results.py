@@ -198,7 +198,8 @@ def _curve(rows: pl.DataFrame) -> Curve:
     if ordered.height != people * points or ordered.select("split", "user", "step").is_duplicated().any():
         raise ValueError(
             f"results of {first['experiment'][0]} with {first['policy'][0]} {first['settings'][0]} come from different "
-            "data, but have the same scale. Use a separate folder for the results of each data set"
+            "data sets, but have the same numbers of people, splits and steps, so they cannot be told apart. Use a "
+            "separate folder for the results of each data set"
         )
 
     def matrix(column: str) -> Any:

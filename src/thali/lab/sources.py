@@ -134,7 +134,7 @@ def _draw_people(
     known = [int(at) for at in order if theta[at].sum() > 0.0]
     if len(known) < users:
         raise ValueError(
-            f"users of {experiment.name} must be at most {len(known)} per split, the number of people with known "
+            f"users of {experiment.name} must be at most {len(known)} per split, because no more people have known "
             f"preferences, got {users}"
         )
     drawn, others = known[:users], known[-users:]

@@ -98,8 +98,8 @@ def plan(catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Work
         size = f"{len(points)} × {len(body.policies)} × ({K} + {catalog.d}) = {traced}"
         raise Refused(
             "points",
-            f"must be few enough that points × policies × (K + topics) is at most {limits.traced} with trace, "
-            f"got {size}",
+            f"must be few enough that points × policies × (K + topics) is at most {limits.traced} if trace is "
+            f"true, got {size}",
         )
     theta = None if body.theta is None else _preferences("theta", body.theta, catalog)
     previous, changes = 0, []

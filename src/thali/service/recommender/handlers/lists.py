@@ -100,8 +100,8 @@ def feedback(transaction: Transaction, operation: Feedback) -> Answer:
         transaction.learn(shown, clicked, operation.answer)
     elif shown.clicked != clicked and not timing_out:
         raise Conflict(
-            f"clicked must match the feedback that is already recorded for impression {id_text(operation.id)}, "
-            f"{shown.clicked}, got {clicked}. Undo the recorded feedback first to change it"
+            f"clicked must be {shown.clicked}, as already recorded for impression {id_text(operation.id)}, "
+            f"got {clicked}. To change it, undo the recorded feedback first"
         )
     return answer_of(shown)
 

@@ -301,7 +301,7 @@ export function watch(place, service) {
         el("p", { class: "note" }, `The best list is built for the true taste, which the policies do not know. Recent rate is the click rate over about the last ${RECENT} steps. Taste error is the distance between the learned and the true taste. It is missing (–) for policies that learn about items instead of topics.`)),
       el("section", { class: "card", "aria-label": "True and learned taste" },
         el("table", { class: "taste tall" }, el("caption", {}, "True taste and learned tastes"), el("thead", {}, el("tr", {}, ...["Topic", "Taste"].map((name) => el("th", { scope: "col" }, name)), el("th", { scope: "col", class: "num" }, "True taste"))), tastes),
-        el("p", { class: "note" }, el("i", { class: "sample truth" }), "true taste. Each colored mark shows what one policy has learned. Within a row, the marks are in the order of the policies in the table of results."))),
+        el("p", { class: "note" }, el("i", { class: "sample truth" }), "true taste. Each colored mark shows what one policy has learned. Within a row, the marks are placed from top to bottom in the order of the policies in the table of results."))),
     el("h2", {}, "Current lists of the policies (bold: also in the best list)"),
     lists,
     el("div", { class: "columns" },
