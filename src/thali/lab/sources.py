@@ -134,8 +134,8 @@ def _draw_people(
     known = [int(at) for at in order if theta[at].sum() > 0.0]
     if len(known) < users:
         raise ValueError(
-            f"users of {experiment.name} must be at most {len(known)} per split, got {users}. Preferences are known for "
-            f"only {len(known)} people"
+            f"users of {experiment.name} must be at most {len(known)} per split, got {users}. Preferences are known "
+            f"for only {len(known)} people"
         )
     drawn, others = known[:users], known[-users:]
     names = tuple(str(test.users[at]) for at in drawn)
