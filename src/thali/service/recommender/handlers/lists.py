@@ -71,9 +71,11 @@ def _choose(recommender: Recommender, policy: LinearPolicy, state: LinearState, 
     exclude = None if operation.exclude is None else _items(recommender, "exclude", operation.exclude, missing=True)
     try:
         return np.asarray(policy.recommend(state, candidates=candidates, exclude=exclude)[0])
-    except ValueError:  # the names were checked, so the only possible reason is that too few items remain
+    except ValueError:
         allowed = np.flatnonzero(recommender.catalog.present) if candidates is None else candidates
         remaining = np.setdiff1d(allowed, np.array([]) if exclude is None else exclude).size
+        if remaining >= policy.K:
+            raise  # not the caller's mistake
         field = "exclude" if candidates is None else "candidates"
         raise Refused(field, f"must leave at least K = {policy.K} items to choose from, got {remaining}") from None
 
