@@ -26,20 +26,27 @@ def table(header: str, rows: Sequence[tuple[object, ...]]) -> str:
 
 def write(page: Path, name: str, text: str) -> None:
     """Replace the text between the markers of this name in a page."""
-    before, _, after = _split(page, name)
-    page.write_text(f"{before}{text}\n{after}", encoding="utf-8")
+    page.write_text(replaced(page.read_text(encoding="utf-8"), name, text), encoding="utf-8")
+
+
+def replaced(content: str, name: str, text: str) -> str:
+    """Return the content of a page with another text between the markers of this name."""
+    before, _, after = _split(content, name)
+    return f"{before}{text}\n{after}"
 
 
 def rows(page: Path, name: str) -> list[list[str]]:
     """Return the cells of the table between the markers of this name, row by row, without the header."""
-    _, text, _ = _split(page, name)
+    _, text, _ = _split(page.read_text(encoding="utf-8"), name)
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
-def _split(page: Path, name: str) -> tuple[str, str, str]:
+def _split(content: str, name: str) -> tuple[str, str, str]:
     """Return a page in three parts: up to the first marker, between the markers, and from the second marker on."""
     marker = f"<!-- {name} -->\n"
-    before, _, after = page.read_text(encoding="utf-8").partition(marker)
+    if content.count(marker) != 1:
+        raise ValueError(f"the page must contain the marker {marker.strip()} once, got {content.count(marker)}")
+    before, _, after = content.partition(marker)
     end = after.index("<!-- end -->")
     return before + marker, after[:end], after[end:]

@@ -16,13 +16,14 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from pages import DOCS, replaced
+
 from thali.lab.ledger import Finding
 from thali.lab.report import build, data_label, label, markdown, regrets, table_1
 from thali.lab.results import DIVERSITY, Results, scale_label
 from thali.lab.robustness import Matrix
 from thali.lab.settings import SUITES
 
-DOCS = Path(__file__).parent.parent / "docs"
 #: The suites that docs/robustness.md is about.
 ROBUSTNESS = ("ranked", "several-clicks", "drift")
 #: The suites of docs/reproduction.md that have a table of numbers.
@@ -94,11 +95,7 @@ def fill(page: Path, texts: dict[str, str], figures: Path) -> None:
     """Write each text between its markers in a page, and copy the figures that the page shows from a folder."""
     content = page.read_text(encoding="utf-8")
     for name, text in texts.items():
-        begin, end = f"<!-- {name} -->\n", "<!-- end -->"
-        if content.count(begin) != 1:
-            raise ValueError(f"{page} must contain the marker {begin.strip()} once, got {content.count(begin)}")
-        before, _, after = content.partition(begin)
-        content = f"{before}{begin}{wrapped(text.strip())}\n{end}{after.partition(end)[2]}"
+        content = replaced(content, name, wrapped(text.strip()))
     shown = re.findall(r"\(figures/([^)]+\.png)\)", content)
     missing = [name for name in shown if not (figures / name).exists()]
     if missing:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ DOCS = ROOT / "docs"
 
 @pytest.fixture(scope="module")
 def script():
+    sys.path.insert(0, str(ROOT / "benchmarks"))  # as for a script that is run: it imports pages
     spec = importlib.util.spec_from_file_location("reproduction", ROOT / "benchmarks" / "reproduction.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.path.remove(str(ROOT / "benchmarks"))
     return module
 
 

@@ -16,6 +16,14 @@ from thali.tools.types import Booleans, Integers
 LARGEST_SHARE = 1 / 16
 
 
+class TooFewItems(ValueError):  # noqa: N818 (says what happened)
+    """Candidates and exclusions leave fewer than K items. left: how many they leave."""
+
+    def __init__(self, message: str, left: int) -> None:
+        super().__init__(message)
+        self.left = left
+
+
 class Choice(NamedTuple):
     """A set of items for each user u: items[start[u]:start[u + 1]], in ascending order.
 
@@ -85,9 +93,10 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
             left = kept.size
         if left < K:
             whose = "" if len(wanted or unwanted) == 1 and len(unwanted or wanted or []) == 1 else f" for user {user}"
-            raise ValueError(
+            raise TooFewItems(
                 f"arguments 'candidates' and 'exclude' must leave at least K = {K} items of the catalog{whose}, "
-                f"got {left}"
+                f"got {left}",
+                left,
             )
         sets.append(kept)
     start = np.append(0, np.cumsum([kept.size for kept in sets])).astype(np.int64)

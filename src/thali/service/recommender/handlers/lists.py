@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from thali.catalog.candidates import TooFewItems
 from thali.policies.linear.policy import LinearPolicy
 from thali.policies.linear.state import LinearState
 from thali.service.recommender import showing
@@ -71,13 +72,9 @@ def _choose(recommender: Recommender, policy: LinearPolicy, state: LinearState, 
     exclude = None if operation.exclude is None else _items(recommender, "exclude", operation.exclude, missing=True)
     try:
         return np.asarray(policy.recommend(state, candidates=candidates, exclude=exclude)[0])
-    except ValueError:
-        allowed = np.flatnonzero(recommender.catalog.present) if candidates is None else candidates
-        remaining = np.setdiff1d(allowed, np.array([]) if exclude is None else exclude).size
-        if remaining >= policy.K:
-            raise  # not the caller's mistake
+    except TooFewItems as error:
         field = "exclude" if candidates is None else "candidates"
-        raise Refused(field, f"must leave at least K = {policy.K} items to choose from, got {remaining}") from None
+        raise Refused(field, f"must leave at least K = {policy.K} items to choose from, got {error.left}") from None
 
 
 def _items(recommender: Recommender, field: str, names: Any, *, missing: bool = False) -> Integers:
