@@ -17,7 +17,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     print("| d, K | items | plain: µs per list | engine: µs per list | plain/engine |\n|---|---|---|---|---|")
     for d, K in ((5, 4), (18, 10)):
-        for L in (10, 20, 50, 100, 1000):
+        for L in (10, 20, 30, 40, 50, 70, 100, 1000):
             weights = np.where(rng.random((L, d)) < 2 / d, 0.5 * rng.random((L, d)), 0.0)
             policy = thali.CascadeLSB(thali.Catalog(weights), K)
             people = thali.DiverseCascade(policy.catalog, rng.dirichlet(np.ones(d), USERS))

@@ -18,8 +18,9 @@ from thali.catalog.catalog import Catalog
 from thali.tools import checks
 from thali.tools.types import Floats
 
-#: The smallest σ allowed. σ⁻² is the weight of one observation relative to the prior.
-LEAST_SIGMA = 1e-6
+#: The smallest σ allowed. σ⁻² is the weight of one observation relative to the prior. With a smaller σ, M would
+#: soon be too large for an accurate M⁻¹ (:func:`thali.policies.linear.posterior.first_inexact`).
+LEAST_SIGMA = 1e-3
 
 
 def click_share(K: int, b_max: float) -> float:

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import thali
+from thali.catalog.candidates import EVERY
 from thali.policies.klucb import PRECISION, SLOTS, kl_index, kl_lists
 
 
@@ -104,7 +105,7 @@ def test_lists_with_more_distinct_counts_than_table_entries_equal_a_scan(scale, 
     clicked = rng.binomial(shown, rng.random((users, 1)) * rng.random((users, L)) ** 3)
     t = np.array([1, 2, 3, 1000, 1000, 10**6])
     out = np.empty((users, K), dtype=np.int64)
-    kl_lists(shown, clicked, t - 1, out)
+    kl_lists(shown, clicked, t - 1, out, EVERY, EVERY)
     assert out.tolist() == [plain(shown[u], clicked[u], int(t[u]), K) for u in range(users)]
 
 

@@ -54,15 +54,17 @@ class Choice(NamedTuple):
         sets = [np.flatnonzero(~self.excluded(user, present)) for user in range(1 if self.start.size == 2 else users)]
         return np.concatenate(sets), np.append(0, np.cumsum([items.size for items in sets]))
 
-    def items_if_limited(self, users: int, catalog: Catalog) -> tuple[Integers | None, Integers | None]:
-        """Return the same as :meth:`items_of`, or (None, None) if every item of the catalog is allowed."""
+    def items_if_limited(self, users: int, catalog: Catalog) -> tuple[Integers, Integers]:
+        """Return the same as :meth:`items_of`, or two empty arrays if every item of the catalog is allowed."""
         if self is ALL and len(catalog) == catalog.L:
-            return None, None
+            return EVERY, EVERY
         return self.items_of(users, catalog.present)
 
 
+#: Stands for every item of the catalog.
+EVERY = np.zeros(0, dtype=np.int64)
 #: The choice that allows every item.
-ALL = Choice(np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64), only=False)
+ALL = Choice(EVERY, np.zeros(2, dtype=np.int64), only=False)
 
 
 def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclude: Any = None) -> Choice:

@@ -13,7 +13,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from thali.catalog.candidates import ALL, Choice
+from thali.catalog.candidates import ALL, EVERY, Choice
 from thali.catalog.catalog import Catalog
 from thali.catalog.coverage import FIXED
 from thali.catalog.items import Items
@@ -146,7 +146,7 @@ class DivRank(Diversifier):
         """Write one user's list to out (K,)."""
         size = min(max(out.size, self.pool), int(excluded.size - excluded.sum()))
         pool, rank = np.empty((1, size), dtype=np.int64), np.empty(size)
-        top_lists(np.where(excluded, -inf, rel)[None], pool)
+        top_lists(np.where(excluded, -inf, rel)[None], pool, EVERY, EVERY)
         chosen = np.sort(pool[0])
         prior = divrank_prior(rel[chosen])
         divrank(catalog.sparse, norm, chosen, catalog.d, prior, self.damping, self.link, self.rounds, TOLERANCE, rank)

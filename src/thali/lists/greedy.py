@@ -1,8 +1,9 @@
-"""Greedy lists, built by the search engine if the coverage is compiled and by the plain loop otherwise."""
+"""Greedy lists, built by the search engine if it is compiled and worth it, and by the plain loop otherwise."""
 
 from __future__ import annotations
 
 from math import inf
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +12,11 @@ from thali.catalog.candidates import ALL, Choice, allowed
 from thali.catalog.catalog import Catalog
 from thali.lists import engine, plain
 from thali.tools import checks
+from thali.tools.fast import CODE
 from thali.tools.types import Floats, Integers
+
+# With at most this many items, the engine saves too little to be worth its compilation (benchmarks/small.py).
+FEW_ITEMS = 32
 
 
 class Builder(Protocol):
@@ -55,10 +60,17 @@ def build(
 
     This is Algorithm 1, lines 5-11, with x = Δ(e|S) for features="gains" and x = Δ(e|∅) for features="items". Ties go
     to the lowest item number. :mod:`thali.lists.plain` defines these lists. :mod:`thali.lists.engine` finds the same
-    lists without scoring every item.
+    lists without scoring every item. It builds the lists as soon as it is compiled (:mod:`thali.tools.fast`), except if
+    there are few items or a custom coverage.
     """
-    chosen = plain.build if catalog.custom is not None else engine.build
-    return chosen(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap, choice=choice)
+    small = catalog.custom is not None or catalog.L <= FEW_ITEMS
+    if not small and CODE.ready():
+        return engine.build(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap, choice=choice)
+    begin = perf_counter()
+    lists = plain.build(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap, choice=choice)
+    if not small:
+        CODE.plain_took(perf_counter() - begin)
+    return lists
 
 
 def greedy_lists(catalog: Catalog, theta: Any, K: int, *, candidates: Any = None, exclude: Any = None) -> Integers:
@@ -97,4 +109,4 @@ def under(
     """
     inverse, alpha = np.zeros((1, catalog.d, catalog.d)), np.zeros(len(theta))
     among = {} if choice is ALL else {"choice": choice}
-    return build(catalog, theta, inverse, alpha, K=K, features=features, cap=inf, **among)
+    return build(catalog, checks.writable(theta), inverse, alpha, K=K, features=features, cap=inf, **among)

@@ -30,7 +30,9 @@ def optimal_list(catalog: Catalog, theta: Any, K: int) -> Integers:
     if catalog.custom is not None:
         return _optimal_custom(catalog, theta, K)
     try:
-        best, _ = branch_and_bound(catalog.kind, catalog.sparse, catalog.present, _twins(catalog), theta, K)
+        best, _ = branch_and_bound(
+            catalog.kind, catalog.sparse, catalog.present, _twins(catalog), checks.writable(theta), K
+        )
     except SystemError as error:  # how Numba reports Ctrl-C during a kernel
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise error.__cause__ from None

@@ -11,9 +11,9 @@ from thali.tools.types import Floats, Integers
 
 
 @inlined
-def range_of(user: int, start: Integers | None, everything: int) -> tuple[Any, Any]:
-    """Return the range (begin, end) in ``items`` that a user may be shown. If start is None, every item is allowed."""
-    if start is None:
+def range_of(user: int, start: Integers, everything: int) -> tuple[Any, Any]:
+    """Return the range (begin, end) in ``items`` that a user may be shown. If start is empty, every item is allowed."""
+    if start.size == 0:
         return np.int64(0), np.int64(everything)
     set_number = user if start.size > 2 else 0
     return np.int64(start[set_number]), np.int64(start[set_number + 1])
@@ -40,12 +40,12 @@ def insert(item: Any, value: float, size: int, top: Floats, out: Integers) -> in
 
 
 @kernel
-def top_lists(values: Floats, out: Integers, items: Integers | None = None, start: Integers | None = None) -> None:
+def top_lists(values: Floats, out: Integers, items: Integers, start: Integers) -> None:
     """Write the K items with the largest values (users, L) to out (users, K), in descending order of their values.
 
     Ties go to the lowest item number. items, start: user u may be shown items[start[u]:start[u + 1]], which are in
-    ascending order. If start has shape (2,), all users share one range. By default, every item is allowed. Cost: O(L)
-    for each user.
+    ascending order. If start has shape (2,), all users share one range. If it is empty, every item is allowed. Cost:
+    O(L) for each user.
     """
     users, K = out.shape
     top = np.empty(K)
@@ -53,7 +53,7 @@ def top_lists(values: Floats, out: Integers, items: Integers | None = None, star
         size = 0
         begin, end = range_of(user, start, values.shape[1])
         for position in range(begin, end):
-            item = position if items is None else items[position]
+            item = position if start.size == 0 else items[position]
             size = insert(item, values[user, item], size, top, out[user])
 
 

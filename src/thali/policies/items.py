@@ -54,10 +54,8 @@ class ItemPolicy(Policy):
         )
 
     @abstractmethod
-    def rank(
-        self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
-    ) -> None:
-        """Write the lists of some users to out. items, start: what each user may be shown; None if all items."""
+    def rank(self, state: State, users: slice, rng: Any, out: Integers, items: Integers, start: Integers) -> None:
+        """Write the lists of some users to out. items, start: what each user may be shown, as for top_lists."""
 
     def choose(self, state: State, rng: Any) -> Integers:
         """Return the K items with the largest index for each user."""
@@ -99,9 +97,7 @@ class CascadeKLUCB(ItemPolicy):
 
     """
 
-    def rank(
-        self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
-    ) -> None:
+    def rank(self, state: State, users: slice, rng: Any, out: Integers, items: Integers, start: Integers) -> None:
         """Rank by the index of KL-UCB."""
         kl_lists(state.shown[users], state.clicked[users], state.updates[users], out, items, start)
 
@@ -127,9 +123,7 @@ class CascadeUCB1(ItemPolicy):
     #: The largest value of an index.
     cap: ClassVar[float] = inf
 
-    def rank(
-        self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
-    ) -> None:
+    def rank(self, state: State, users: slice, rng: Any, out: Integers, items: Integers, start: Integers) -> None:
         """Rank by the index of UCB1."""
         shown, clicked, updates = state.shown[users], state.clicked[users], state.updates[users]
         ucb_lists(shown, clicked, updates, 1.5, self.cap, out, items, start)
@@ -158,9 +152,7 @@ class CascadeTS(ItemPolicy):
 
     samples = True
 
-    def rank(
-        self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
-    ) -> None:
+    def rank(self, state: State, users: slice, rng: Any, out: Integers, items: Integers, start: Integers) -> None:
         """Rank by the values drawn."""
         hits, misses = state.clicked[users] + 1, state.shown[users] - state.clicked[users] + 1
         drawn = [g.beta(a, b) for g, a, b in zip(rng[users], hits, misses, strict=True)]
@@ -186,9 +178,7 @@ class PIE(ItemPolicy):
         super().__init__(catalog, K, **settings)
         self.place = checks.integer(f"place of {self.name}", place, low=0, high=self.K - 1)
 
-    def rank(
-        self, state: State, users: slice, rng: Any, out: Integers, items: Integers | None, start: Integers | None
-    ) -> None:
+    def rank(self, state: State, users: slice, rng: Any, out: Integers, items: Integers, start: Integers) -> None:
         """List the leaders, sometimes with one other item."""
         uniforms = np.stack([generator.random(2) for generator in rng[users]])
         shown, clicked, updates = state.shown[users], state.clicked[users], state.updates[users]
@@ -203,8 +193,8 @@ def ucb_lists(
     scale: float,
     cap: float,
     out: Integers,
-    items: Integers | None = None,
-    start: Integers | None = None,
+    items: Integers,
+    start: Integers,
 ) -> None:
     """Write the K items with the largest min(ŵ + sqrt(scale·log(t)/T), cap) to out (users, K), where t = updates.
 
@@ -218,7 +208,7 @@ def ucb_lists(
         budget = scale * log(max(1.0, np.float64(updates[user])))
         begin, end = range_of(user, start, shown.shape[1])
         for position in range(begin, end):
-            item = position if items is None else items[position]
+            item = position if start.size == 0 else items[position]
             T = shown[user, item]
             value = np.inf if T == 0 else clicked[user, item] / T + sqrt(budget / T)
             size = insert(item, min(value, cap), size, top, out[user])
@@ -234,8 +224,8 @@ def pie_lists(
     uniforms: Floats,
     place: int,
     out: Integers,
-    items: Integers | None = None,
-    start: Integers | None = None,
+    items: Integers,
+    start: Integers,
 ) -> None:
     """Write the lists of :class:`PIE` to out (users, K): the K items with the largest ŵ, sometimes with another one.
 
@@ -250,7 +240,7 @@ def pie_lists(
         size = 0
         begin, end = range_of(user, start, shown.shape[1])
         for position in range(begin, end):
-            item = position if items is None else items[position]
+            item = position if start.size == 0 else items[position]
             size = insert(item, clicked[user, item] / max(1, shown[user, item]), size, top, out[user])
         if uniforms[user, 0] >= 0.5:
             continue
@@ -262,7 +252,7 @@ def pie_lists(
                 wanted = min(int(uniforms[user, 1] * count), count - 1)
                 count = 0
             for position in range(begin, end):
-                item = position if items is None else items[position]
+                item = position if start.size == 0 else items[position]
                 if kl_bound(shown[user, item], clicked[user, item], worst) <= budget and not contains(out[user], item):
                     if count == wanted:
                         out[user, place + 1 :] = out[user, place:-1].copy()

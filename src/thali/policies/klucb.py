@@ -80,8 +80,8 @@ def kl_lists(
     clicked: Integers,
     updates: Integers,
     out: Integers,
-    items: Integers | None = None,
-    start: Integers | None = None,
+    items: Integers,
+    start: Integers,
 ) -> None:
     """Write the K items with the largest index to out (users, K), in descending order of the index.
 
@@ -90,7 +90,7 @@ def kl_lists(
 
     items, start: user u may be shown items[start[u]:start[u + 1]], which are in ascending order. These should be at
     least K items; otherwise, the list is filled with -1. start has shape (users + 1,), or (2,) if all users share one
-    range. By default, every item is allowed.
+    range. If it is empty, every item is allowed.
 
     Cost for each user: O(1) for each item, usually to read its counts. A list is complete as soon as it has K items
     with index 1. Items with the same counts T and c have the same index, so the index is computed once for each pair
@@ -111,7 +111,7 @@ def kl_lists(
             budget = log_t + 3.0 * log(max(1.0, log_t))
             slack = budget * (1.0 + 1e-9) + 1e-9
             pairs[:] = -1
-        if start is not None:
+        if start.size > 0:
             own = user if start.size > 2 else 0
             begin, end = start[own], start[own + 1]
         size = 0
@@ -119,10 +119,7 @@ def kl_lists(
         a, b = 0.0, 0.0
         counts, hits = shown[user], clicked[user]
         for position in range(begin, end):
-            if items is None:
-                item = np.uint64(position)
-            else:
-                item = np.uint64(items[position])
+            item = np.uint64(position if start.size == 0 else items[position])
             count, ones = counts[item], hits[item]
             slot = (np.uint64(37) * np.uint64(count) + np.uint64(ones)) % np.uint64(SLOTS)
             known = (pairs[slot, 0] == count) & (pairs[slot, 1] == ones)

@@ -132,7 +132,7 @@ class RankedBandits(Policy):
             exp3_lists(state.score, self.gamma, uniforms, excluded, out)
             return out
         items, start = choice.items_if_limited(users, self.catalog)
-        if items is not None and start is not None and start.size > 2:  # repeat each user's range for every position
+        if start.size > 2:  # repeat each user's range for every position
             items = np.concatenate([np.tile(own, K) for own in np.split(items, start[1:-1])])
             start = np.append(0, np.cumsum(np.repeat(np.diff(start), K)))
         tops = np.empty((users * K, K), dtype=np.int64)

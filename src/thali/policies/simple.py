@@ -70,7 +70,7 @@ class MostPopular(_Fixed):
                 f"got {len(known)}: items were added after the policy was created"
             )
         items, start = choice.items_if_limited(state.users, self.catalog)
-        rows = 1 if start is None or start.size == 2 else state.users
+        rows = state.users if start.size > 2 else 1
         out = np.empty((rows, self.K), dtype=np.int64)
         top_lists(np.tile(known, (rows, 1)), out, items, start)
         return np.tile(out, (state.users // rows, 1))

@@ -188,6 +188,11 @@ def counts(name: str, values: Any, users: int) -> Integers:
     return array.astype(np.int64)
 
 
+def writable(array: Floats) -> Floats:
+    """Return the array, or a copy if it is read-only. Numba would compile a kernel again for read-only arrays."""
+    return array if array.flags.writeable else array.copy()
+
+
 # These are compiled because they run at every step.
 
 

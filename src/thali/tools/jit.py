@@ -1,6 +1,7 @@
 """Decorators that compile kernels with Numba."""
 
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -8,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from llvmlite import binding
+from numba import __version__ as numba_version
 from numba import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,6 +29,13 @@ def kernel_files() -> list[Path]:
 # files, so the name under which it is cached contains a digest of all kernel files. tests/tools/test_jit.py checks that
 # kernels do not use code from any other file.
 DIGEST = sha256(b"".join(path.read_bytes() for path in kernel_files())).hexdigest()[:12]
+
+
+def version() -> str:
+    """Return a digest that changes whenever Numba would compile stored kernels again."""
+    files = [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in kernel_files()]
+    processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    return sha256(repr((DIGEST, files, processor, numba_version, sys.version)).encode()).hexdigest()[:16]
 
 
 def kernel(function: F) -> F:

@@ -1,4 +1,4 @@
-"""The posterior computed from M and B: the four-lane kernel against NumPy, long double, and one user at a time."""
+"""The posterior computed from M and B: the plain code against NumPy and long double, the batch code against both."""
 
 import numpy as np
 import pytest
@@ -6,14 +6,21 @@ from instances import weights
 
 import thali
 from thali.catalog import catalog as catalog_module
-from thali.policies.linear import posterior
+from thali.policies.linear import batches, posterior
 from thali.policies.linear.policy import LinearPolicy
+from thali.theory import LEAST_SIGMA
 
 
 def refreshed(M, B):
-    inverse, solution, logdet = np.full_like(M, np.nan), np.full_like(B, np.nan), np.full(len(B), np.nan)
-    posterior.refresh(M, B, inverse, solution, logdet)
-    return inverse, solution, logdet
+    """The result of the plain code, which must equal that of the code for batches, bit for bit."""
+    results = []
+    for code in (posterior, batches):
+        arrays = np.full_like(M, np.nan), np.full_like(B, np.nan), np.full(len(B), np.nan)
+        code.refresh(M, B, *arrays)
+        results.append(arrays)
+    for plain, fast in zip(*results, strict=True):
+        np.testing.assert_array_equal(plain, fast)
+    return results[0]
 
 
 def exactly(M, B):
@@ -114,6 +121,65 @@ def test_invalid_neighbors_in_the_batch_do_not_affect_a_user():
     for array, alone in zip(results, refreshed(M[None], B[None]), strict=True):
         np.testing.assert_array_equal(array[1], alone[0])
         np.testing.assert_array_equal(array[4], alone[0])
+
+
+def parallel_items(policy_class, **settings):
+    """A policy for 20 parallel items with weights on all 20 topics, shown all at once: M - I has rank 1."""
+    rng = np.random.default_rng(0)
+    catalog = thali.Catalog(rng.uniform(0.5, 1.0, (20, 1)) * rng.random(20))
+    return policy_class(catalog, 20, **settings)
+
+
+def test_learning_is_refused_before_rounding_errors_make_the_posterior_wrong():
+    """With the smallest σ, until update refuses. The exact M⁻¹ is known, because M = I + c·xxᵀ."""
+    policy = parallel_items(thali.CascadeLinUCB, sigma=LEAST_SIGMA)
+    state, lists, clicks = policy.init(1), [list(range(20))], [[False] * 20]
+    x = policy.catalog.weights[0]
+    each = sum((row @ row) / (x @ x) for row in policy.catalog.weights) / LEAST_SIGMA**2
+    message = ""
+    count = 0
+    while not message:
+        try:
+            policy.update(state, lists, clicks)
+            count += 1
+        except ValueError as error:
+            message = str(error)
+    assert message.startswith("sigma of CascadeLinUCB must be larger to learn from so many lists")
+    assert message.endswith(f"got sigma=0.001 after {count} lists for user 0")
+    assert 5_000 < count < 50_000
+    assert state.updates[0] == count
+    c = count * each
+    exact = np.eye(20) - (c / (1.0 + c * (x @ x))) * np.outer(x, x)
+    np.testing.assert_allclose(state.inverse[0], exact, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("how", [{}, {"discount": 0.9}, {"window": 3}])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_refused_update_changes_nothing(how, late):
+    policy = parallel_items(thali.CascadeLSB, **how)
+    state = policy.init(2)
+    state.M[1, 3, 3] = 1e15
+    state.refresh()
+    before = {name: array.copy() for name, array in state.arrays.items()}
+    inverse = state.inverse.copy()
+    lists = np.tile(np.arange(20), (2, 1))
+    more = {"gains": policy.gains(lists)} if late else {}
+    with pytest.raises(ValueError, match="for user 1"):
+        policy.update(state, lists, np.ones((2, 20), dtype=bool), **more)
+    for name, array in state.arrays.items():
+        np.testing.assert_array_equal(array, before[name])
+    np.testing.assert_array_equal(state.inverse, inverse)
+
+
+def test_a_policy_that_forgets_can_learn_forever():
+    """M stays bounded, and so do its rounding errors, however many lists there were."""
+    for how in ({"discount": 0.99}, {"window": 50}):
+        policy = parallel_items(thali.CascadeLinUCB, sigma=LEAST_SIGMA, **how)
+        state = policy.init(1)
+        state.updates[:] = 10**15
+        for _ in range(300):
+            policy.update(state, [list(range(20))], [[False] * 20])
+        assert state.updates[0] == 10**15 + 300
 
 
 def test_determinants_beyond_the_range_of_doubles():

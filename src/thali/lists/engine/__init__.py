@@ -9,11 +9,12 @@ from math import inf
 
 import numpy as np
 
-from thali.catalog.candidates import ALL, Choice
+from thali.catalog.candidates import ALL, Choice, allowed
 from thali.catalog.catalog import Catalog
 from thali.catalog.coverage import FIXED
 from thali.lists.engine import among, search
 from thali.lists.engine.index import SearchIndex
+from thali.tools.fast import CODE
 from thali.tools.types import Floats, Integers
 
 __all__ = ["SearchIndex", "build"]
@@ -45,3 +46,21 @@ def build(
         used = np.zeros(catalog.L, dtype=np.bool_)
         search.greedy(kind, catalog.sparse, layout, used, items, start, estimate, inverse, alpha, cap, out)
     return out
+
+
+def example() -> None:
+    """Call all kernels of the engine, so that they are compiled.
+
+    The size of arrays does not matter, only their types.
+    """
+    rng = np.random.default_rng(0)
+    catalog = Catalog(rng.random((80, 6)))
+    beliefs = np.zeros((1, 6)), np.eye(6)[None], np.ones(1)
+    build(catalog, *beliefs, K=2)
+    build(catalog, *beliefs, K=2, choice=allowed(catalog, 1, 2, candidates=[0, 1, 2]))
+    catalog.put(80, rng.random(6))  # a new item, a changed one and a removed one
+    catalog.put(0, catalog.weights[0] / 2)
+    catalog.remove(1)
+
+
+CODE.register(search.greedy, example)

@@ -7,6 +7,7 @@ from the time when it was shown, not when its feedback arrives. So the order in 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -39,6 +40,9 @@ class ClickReading(NamedTuple):
 class Forgetting(ABC):
     """A way to make old impressions count less."""
 
+    memory: float
+    """About how many impressions count."""
+
     @abstractmethod
     def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
         """Return the arrays that a state needs in addition to M and B. Their first axis is users."""
@@ -62,6 +66,7 @@ class Discount(Forgetting):
 
     def __init__(self, gamma: float, owner: str) -> None:
         self.gamma = checks.number(f"discount of {owner}", gamma, low=0.0, strict=True, high=1.0)
+        self.memory = inf if self.gamma == 1.0 else 1.0 / (1.0 - self.gamma)
 
     def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
         """Return the array clock (users,), the number of impressions of each user."""
@@ -86,6 +91,7 @@ class Window(Forgetting):
 
     def __init__(self, size: int, owner: str) -> None:
         self.size = checks.integer(f"window of {owner}", size, low=1, high=MOST_WINDOW)
+        self.memory = float(self.size)
 
     def arrays(self, users: int, K: int, d: int) -> dict[str, NDArray[np.generic]]:
         """Return the arrays of a window: clock, the impressions in the window (when, kept_gains, kept_clicks), and sums

@@ -60,8 +60,8 @@ class LinearPolicy(Policy):
     Parameters
     ----------
     catalog, K: the items to choose from, and the length of a list (1 ≤ K ≤ L).
-    sigma: σ ≥ 1e-6, the learning rate, 0.1 by default. With explore="sampling", it is the assumed noise, 0.2 by default
-        (about the standard deviation of a click that has probability 0.04).
+    sigma: σ ≥ 0.001, the learning rate, 0.1 by default. With explore="sampling", it is the assumed noise, 0.2 by
+        default (about the standard deviation of a click that has probability 0.04).
     alpha: α ≥ 0, or "theory" for the value in the theoretical analysis of the policy. By default 0.8/σ, which does not
         depend on a horizon.
     horizon: n, the number of steps, for alpha="theory" if the analysis needs it.
@@ -254,6 +254,7 @@ class LinearPolicy(Policy):
 
     def _learn(self, state: State, clicks: Booleans, gains: Floats, number: Integers | None) -> None:
         assert isinstance(state, LinearState)
+        self.check_precision(state.M, state.updates)
         if self.forgetting is None:
             self.add(state.M, state.B, clicks, gains)
         else:
@@ -270,6 +271,16 @@ class LinearPolicy(Policy):
         """
         factor = np.full(len(B), times)
         accumulate(M, B, gains, clicks, RULES[self.examined], self.sigma**-2, self.positions, factor)
+
+    def check_precision(self, M: Floats, updates: Integers) -> None:
+        """Raise an error if M (users, d, d) is too large for an accurate M⁻¹ after one more list."""
+        memory = inf if self.forgetting is None else self.forgetting.memory
+        user = posterior.first_inexact(M, updates, self.K, memory)
+        if user >= 0:
+            raise ValueError(
+                f"sigma of {self.name} must be larger to learn from so many lists, because rounding errors would make "
+                f"M⁻¹ wrong, got sigma={self.sigma:g} after {updates[user]} lists for user {user}"
+            )
 
     def variant(self, K: int, alpha: float | str | None = None) -> Self:
         """Return the same policy with another list length K and, if given, another α.
@@ -301,6 +312,7 @@ class LinearPolicy(Policy):
         kind = c.kind if self.features == "gains" else FIXED
         rule, precision, positions = RULES[self.examined], self.sigma**-2, self.positions
         M, B = state.arrays["M"], state.arrays["B"]
+        self.check_precision(M, state.arrays["updates"])
 
         def learn(users: slice) -> None:
             observe(kind, c.sparse, lists[users], clicks[users], rule, precision, positions, M[users], B[users])

@@ -1,75 +1,18 @@
-"""The posterior, computed from M and B: M⁻¹, M⁻¹B and log det M. θ̄ = σ⁻²M⁻¹B is line 4 of Algorithm 1."""
+"""The posterior, computed from M and B: M⁻¹, M⁻¹B and log det M. θ̄ = σ⁻²M⁻¹B is line 4 of Algorithm 1.
+
+:func:`refresh` defines these numbers. :mod:`thali.policies.linear.batches` computes the same, bit for bit, for four
+users at a time.
+"""
 
 from math import log, sqrt
-from typing import Any
 
 import numpy as np
 
-from thali.tools.jit import inlined, kernel
-from thali.tools.lanes import fused, load4, store
-from thali.tools.types import Floats
+from thali.tools.jit import kernel
+from thali.tools.lanes import fused
+from thali.tools.types import Floats, Integers
 
-# The number of users computed together, one in each lane. With eight users, the scratch arrays would not fit into the
-# L1 cache.
-LANES = 4
-# The number of rows computed together. Their sums are independent, so none has to wait for another.
-TILE = 4
-
-
-@inlined
-def row_of(array: Floats, n: int) -> Any:
-    """Return row n of an array (rows, LANES)."""
-    return load4(array, n * LANES)
-
-
-@inlined
-def multiply(
-    out: Floats, o: int, o_step: int, P: Floats, p: int, p_step: int, Q: Floats, q: int, q_step: int, count: int
-) -> None:
-    """Set out[o + t·o_step] = P[p + t·p_step]·Q[q + t·q_step] for t < count, where each entry is a row of lanes."""
-    for t in range(count):
-        store(out, (o + t * o_step) * LANES, row_of(P, p + t * p_step) * row_of(Q, q + t * q_step))
-
-
-@inlined
-def subtract(
-    out: Floats,
-    o: int,
-    o_step: int,
-    start: Floats,
-    s: int,
-    s_step: int,
-    P: Floats,
-    p: int,
-    Q: Floats,
-    q: int,
-    q_step: int,
-    n: int,
-    count: int,
-) -> None:
-    """Set out[o + t·o_step] = start[s + t·s_step] - Σ_{k<n} P[p + k]·Q[q + t·q_step + k] for t < count, in order."""
-    t = 0
-    while t + TILE <= count:
-        a, b = row_of(start, s + t * s_step), row_of(start, s + (t + 1) * s_step)
-        c, d = row_of(start, s + (t + 2) * s_step), row_of(start, s + (t + 3) * s_step)
-        at = q + t * q_step
-        for k in range(n):
-            factor = row_of(P, p + k) * -1.0
-            a = fused(factor, row_of(Q, at + k), a)
-            b = fused(factor, row_of(Q, at + q_step + k), b)
-            c = fused(factor, row_of(Q, at + 2 * q_step + k), c)
-            d = fused(factor, row_of(Q, at + 3 * q_step + k), d)
-        store(out, (o + t * o_step) * LANES, a)
-        store(out, (o + (t + 1) * o_step) * LANES, b)
-        store(out, (o + (t + 2) * o_step) * LANES, c)
-        store(out, (o + (t + 3) * o_step) * LANES, d)
-        t += TILE
-    while t < count:
-        a = row_of(start, s + t * s_step)
-        for k in range(n):
-            a = fused(row_of(P, p + k) * -1.0, row_of(Q, q + t * q_step + k), a)
-        store(out, (o + t * o_step) * LANES, a)
-        t += 1
+EPSILON = 2.0**-53  # the largest relative error of one rounding
 
 
 @kernel
@@ -78,68 +21,73 @@ def refresh(M: Floats, B: Floats, inverse: Floats, solution: Floats, logdet: Flo
 
     The method is the factorization M = LDLᵀ, where L has a unit diagonal. The results depend only on M and B, so errors
     do not accumulate over updates. M⁻¹B is computed by two triangular solves, because the inverse loses digits if M is
-    ill-conditioned. M - I is positive semidefinite, so no pivot should be below 1. However, once entries of M exceed
-    1e12, rounding can push a pivot below 1. So pivots are raised to at least 1, and to at least 1e-12 times the
-    diagonal entry.
-
-    Four users are computed at a time, one in each lane. If fewer than four remain, the last user fills the other lanes.
-    Cost: d³/2 multiplications for each user.
+    ill-conditioned. M - I is positive semidefinite, so no pivot should be below 1, but rounding can push one slightly
+    below. So pivots are raised to at least 1, and to at least 1e-12 times the diagonal entry. :func:`first_inexact`
+    says whether rounding errors are small enough. Cost: d³/2 multiplications for each user.
     """
     users, d = B.shape
-    n = d + 1  # B is treated as an extra row of M
-    G = np.empty((n * d, LANES))  # (n, d): first M and B, then LD by columns, then M⁻¹
-    U = np.empty((d * n, LANES))  # (d, n): Lᵀ, and D⁻¹L⁻¹B in the last column
-    vectors = np.empty((3, d, LANES))
-    row, scale, x = vectors[0], vectors[1], vectors[2]  # a row of L, D⁻¹, the solution
-    numbers = np.empty((4, 1, LANES))
-    zero, one, product, total = numbers[0], numbers[1], numbers[2, 0], numbers[3, 0]
-    zero[:], one[:] = 0.0, 1.0
-    for first in range(0, users, LANES):
-        last = min(first + LANES, users) - 1
-        product[:], total[:] = 1.0, 0.0
-        for i in range(d):
-            for lane in range(LANES):
-                G[d * d + i, lane] = B[min(first + lane, last), i]
-            for j in range(i + 1):
-                for lane in range(LANES):
-                    G[i * d + j, lane] = M[min(first + lane, last), i, j]
+    G = np.empty((d + 1, d))  # LD, with B as an extra row of M
+    U = np.empty((d, d + 1))  # Lᵀ, and D⁻¹L⁻¹B in the last column
+    row, scale = np.empty(d), np.empty(d)  # a row of L, D⁻¹
+    for user in range(users):
+        total, product = 0.0, 1.0
         for j in range(d):
-            multiply(row, 0, 1, G, j * d, 1, scale, 0, 1, j)
-            subtract(scale, j, 0, G, j * d + j, 0, row, 0, G, j * d, 0, j, 1)
-            for lane in range(LANES):
-                pivot = max(1.0, 1e-12 * G[j * d + j, lane], scale[j, lane])
-                scale[j, lane] = 1.0 / pivot
-                product[lane] *= pivot
-                if product[lane] > 1e150:
-                    total[lane] += log(product[lane])
-                    product[lane] = 1.0
-            at, left = (j + 1) * d, d - j
-            subtract(G, at + j, d, G, at + j, d, row, 0, G, at, d, j, left)
-            multiply(U, j * n + j + 1, 1, G, at + j, d, scale, j, 0, left)
+            pivot = M[user, j, j]
+            for k in range(j):
+                row[k] = G[j, k] * scale[k]
+                pivot = fused(-row[k], G[j, k], pivot)
+            pivot = max(1.0, 1e-12 * M[user, j, j], pivot)
+            scale[j] = 1.0 / pivot
+            product *= pivot
+            if product > 1e150:
+                total += log(product)
+                product = 1.0
+            for i in range(j + 1, d + 1):
+                rest = M[user, i, j] if i < d else B[user, j]
+                for k in range(j):
+                    rest = fused(-row[k], G[i, k], rest)
+                G[i, j] = rest
+                U[j, i] = rest * scale[j]
         # From the last row up, solve Lᵀx = D⁻¹L⁻¹B and LᵀM⁻¹ = D⁻¹L⁻¹, whose right side is 0 above its diagonal D⁻¹.
         for i in range(d - 1, -1, -1):
-            at, left = i * n + i + 1, d - 1 - i
-            subtract(x, i, 0, U, i * n + d, 0, x, i + 1, U, at, 0, left, 1)
-            subtract(G, i * d + i + 1, 1, zero, 0, 0, U, at, G, (i + 1) * (d + 1), d, left, left)
-            multiply(G, (i + 1) * d + i, d, G, i * d + i + 1, 1, one, 0, 0, left)
-            subtract(G, i * d + i, 0, scale, i, 0, U, at, G, i * d + i + 1, 0, left, 1)
-        # Spare lanes repeat the last user, so they write the same numbers to the same entries.
-        for i in range(d):
-            for lane in range(LANES):
-                solution[min(first + lane, last), i] = x[i, lane]
-            for j in range(d):
-                for lane in range(LANES):
-                    inverse[min(first + lane, last), i, j] = G[i * d + j, lane]
-        for lane in range(LANES):
-            logdet[min(first + lane, last)] = total[lane] + log(product[lane])
+            x, own = U[i, d], scale[i]
+            for k in range(i + 1, d):
+                x = fused(-solution[user, k], U[i, k], x)
+            solution[user, i] = x
+            for j in range(i + 1, d):
+                entry = 0.0
+                for k in range(i + 1, d):
+                    entry = fused(-U[i, k], inverse[user, j, k], entry)
+                inverse[user, i, j] = inverse[user, j, i] = entry
+                own = fused(-U[i, j], entry, own)
+            inverse[user, i, i] = own
+        logdet[user] = total + log(product)
+
+
+@kernel
+def first_inexact(M: Floats, updates: Integers, K: int, memory: float) -> int:
+    """Return the first user for whom rounding errors in M may have reached 1, the prior in M = I + σ⁻²Σxxᵀ, or -1.
+
+    Such errors would hide that nothing was learned in some direction, and make M⁻¹ wrong. Each examined position is
+    added to M with a relative error of at most 2⁻⁵³. The errors of n positions add up to at most n·2⁻⁵³·M_jj, and in
+    the worst case that we know of, to a twentieth of that. n = K·min(updates + 1, memory), where ``memory`` is the
+    number of lists after which the policy forgets.
+    """
+    users, d, _ = M.shape
+    for user in range(users):
+        most = 1.0 / (EPSILON * K * min(updates[user] + 1.0, memory))
+        for j in range(d):
+            if M[user, j, j] > most:
+                return user
+    return -1
 
 
 @kernel
 def draw(M: Floats, mean: Floats, normal: Floats, out: Floats) -> None:
     """Write mean + L⁻ᵀz to out (users, d), where M = LLᵀ (Cholesky) and z = normal (users, d).
 
-    If z are standard normal numbers, this is a draw from N(mean, M⁻¹), because (L⁻ᵀ)(L⁻ᵀ)ᵀ = M⁻¹. Pivots are raised as
-    in :func:`refresh`. Cost: d³/6 multiplications for each user.
+    If z are standard normal numbers, this is a draw from N(mean, M⁻¹), because (L⁻ᵀ)(L⁻ᵀ)ᵀ = M⁻¹. Pivots are
+    raised as in :func:`refresh`. Cost: d³/6 multiplications for each user.
     """
     users, d = mean.shape
     L, x = np.empty((d, d)), np.empty(d)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from copy import copy
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
 
-from thali.policies.linear import posterior
+from thali.policies.linear import batches, posterior
 from thali.policies.linear.forgetting import KEPT
 from thali.policies.state import State
+from thali.tools.fast import CODE
 from thali.tools.types import Floats, Integers
 
 ALL_USERS = slice(None)
+# With at most this many topics, the plain code is as fast for one user as the code for batches (docs/first-use.md).
+FEW_TOPICS = 18
 
 
 class LinearState(State):
@@ -54,7 +58,16 @@ class LinearState(State):
     def refresh(self, users: slice = ALL_USERS) -> None:
         """Recompute inverse, solution and logdet. Call this after you write to M or B. Cost: O(d³) for each user."""
         M, B = self.arrays["M"], self.arrays["B"]  # attribute access would take longer than the computation itself
-        posterior.refresh(M[users], B[users], self.inverse[users], self.solution[users], self.logdet[users])
+        arrays = M[users], B[users], self.inverse[users], self.solution[users], self.logdet[users]
+        count, d = arrays[1].shape
+        if count == 1 and d <= FEW_TOPICS:
+            posterior.refresh(*arrays)
+        elif CODE.ready():
+            batches.refresh(*arrays)
+        else:
+            begin = perf_counter()
+            posterior.refresh(*arrays)
+            CODE.plain_took(perf_counter() - begin)
 
     def check(self) -> None:
         """Raise an error unless M is symmetric with eigenvalues ≥ 1, B is finite, and updates and clock are ≥ 0."""
