@@ -242,9 +242,10 @@ def divrank(
         lo, at = items.begin[chosen[u]], start[u]
         count = items.end[chosen[u]] - lo
         start[u + 1] = at + count
-        topic[at : at + count] = items.topics[lo : lo + count]
-        unit[at : at + count] = items.weights[lo : lo + count]
-        unit[at : at + count] *= 1.0 / norm[chosen[u]] if norm[chosen[u]] > 0.0 else 0.0
+        factor = 1.0 / norm[chosen[u]] if norm[chosen[u]] > 0.0 else 0.0
+        for a in range(count):
+            topic[at + a] = items.topics[lo + a]
+            unit[at + a] = items.weights[lo + a] * factor
     leave, stay, share, current = np.zeros(m), np.ones(m), np.ones(m), prior.copy()
     sums, flow = np.empty(d), np.empty(m)
     weighted_sum(start, topic, unit, share, sums)
@@ -265,7 +266,8 @@ def divrank(
             arriving = max(0.0, inner_product(start, topic, unit, v, sums) - share[v]) + flow[v] * stay[v]
             out[v] = (1.0 - damping) * prior[v] + damping * current[v] * arriving
             moved = max(moved, abs(out[v] - current[v]))
-        current[:] = out
+        for v in range(m):
+            current[v] = out[v]
         if moved <= tolerance:
             break
 

@@ -44,7 +44,7 @@ def explain(
     width = np.sqrt(np.maximum(0.0, ((x @ inverse) * x).sum(axis=1)))
     rows, topics = np.nonzero(catalog.csr[chosen].toarray())
     sizes = np.bincount(rows, minlength=chosen.size)
-    return Explanation(x @ estimate, alpha * width, sizes, topics, x[rows, topics])
+    return Explanation(x @ estimate, alpha * width, sizes, np.ascontiguousarray(topics), x[rows, topics])
 
 
 @kernel

@@ -93,7 +93,6 @@ def branch_and_bound(
     the r largest current gains g.
     """
     L, d = present.size, theta.size
-    count = np.sum(present)
     state = np.empty((K, d))
     gains = np.empty((K, L))
     order = np.empty((K, L), dtype=np.int64)
@@ -101,9 +100,13 @@ def branch_and_bound(
     missed = np.ones(K + 1)
     chosen = np.empty(K, dtype=np.int64)
     used = ~present
+    count = 0
+    for e in range(L):
+        count += present[e]
     best = np.empty(K, dtype=np.int64)
     least = 2.0
-    state[0] = empty(kind)
+    for j in range(d):
+        state[0, j] = empty(kind)
     depth = 0
     fresh = True
     while depth >= 0:
@@ -116,7 +119,9 @@ def branch_and_bound(
                         j = items.topics[a]
                         total += gain(kind, items.weights[a], state[depth, j]) * theta[j]
                 gains[depth, e] = total
-            order[depth] = np.argsort(-gains[depth], kind="mergesort")
+            by_gain = np.argsort(-gains[depth], kind="mergesort")
+            for n in range(L):  # Numba takes seconds to compile the assignment of a whole array
+                order[depth, n] = by_gain[n]
             next_at[depth] = 0
             fresh = False
         left = K - depth
@@ -145,10 +150,12 @@ def branch_and_bound(
         missed[depth + 1] = missed[depth] * (1.0 - gains[depth, e])
         if depth == K - 1:
             least = missed[K]
-            best[:] = chosen
+            for n in range(K):
+                best[n] = chosen[n]
             continue
         used[e] = True
-        state[depth + 1] = state[depth]
+        for j in range(d):
+            state[depth + 1, j] = state[depth, j]
         for a in range(items.begin[e], items.end[e]):
             j = items.topics[a]
             state[depth + 1, j] = cover(kind, items.weights[a], state[depth, j])

@@ -255,7 +255,8 @@ def pie_lists(
                 item = position if start.size == 0 else items[position]
                 if kl_bound(shown[user, item], clicked[user, item], worst) <= budget and not contains(out[user], item):
                     if count == wanted:
-                        out[user, place + 1 :] = out[user, place:-1].copy()
+                        for k in range(K - 1, place, -1):
+                            out[user, k] = out[user, k - 1]
                         out[user, place] = item
                         break
                     count += 1

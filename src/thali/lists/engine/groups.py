@@ -267,7 +267,7 @@ def remove(item, layout):
     The corner and boxes of a tree with at most 64 slots shrink to fit the remaining items. The corner and boxes of a
     larger tree stay unchanged. After many removals, its bounds are loose, and the search opens it without success.
     """
-    group = layout.item_group[item]
+    group = np.int64(layout.item_group[item])
     row = layout.groups[group]
     j = slot_of(item, row, layout)
     layout.slot_item[row[ITEMS] + j] = NONE
@@ -306,7 +306,7 @@ def rewrite(item, topics, weights, layout):
     It is possible if the topics stay the same, the group is a tree, and the new weights do not exceed the tree's corner
     and largest sum. Boxes can only grow. Cost: O(n) to find the item, and O(s) for each level of boxes.
     """
-    group = layout.item_group[item]
+    group = np.int64(layout.item_group[item])
     row, corner_at = layout.groups[group], corner_of(group, layout)
     size = np.int64(row[SIZE])
     if row[KIND] == RAY or topics.size != size:

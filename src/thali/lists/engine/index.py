@@ -14,13 +14,16 @@ Everything is stored in flat arrays (:mod:`thali.lists.engine.layout`). docs/eng
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from thali.catalog.catalog import Catalog
 from thali.catalog.coverage import PROBABILISTIC
 from thali.catalog.items import Items
 from thali.lists.engine import groups, layout, partition
-from thali.lists.engine.layout import NONE, RAY, TREE, Layout
+from thali.lists.engine.layout import FEW_TOPICS, NONE, RAY, TREE, Layout
+from thali.lists.engine.partition import FEWEST_IN_TREE
 from thali.tools.growing import GrowingArray
 from thali.tools.lanes import WIDTH
 from thali.tools.types import Booleans, Floats, Indices, Integers
@@ -165,36 +168,60 @@ class SearchIndex:
 def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Integers]:
     """Divide the items into G groups.
 
-    Returns the items ordered by group, where each group starts in that order (G + 1,), and the kinds of groups (G,).
+    Returns the items ordered by group, where each group starts in that order (G + 1,), and the kinds of groups (G,). If
+    ``parallel`` is False, only single items become rays.
     """
     L = len(items.begin)
-    keys = np.empty(L, dtype=np.uint64)
+    keys, new_set, scale = np.empty(L, dtype=np.uint64), np.empty(L, dtype=np.bool_), np.empty(L)
     partition.topic_keys(items, keys)
+    partition.scales(items, scale)
     order = np.argsort(keys, kind="stable").astype(np.uint32)
-    new_set = np.empty(L, dtype=np.bool_)
     partition.mark_sets(items, keys, order, new_set)
-    ends, kinds = np.empty(L, dtype=np.int64), np.empty(L, dtype=np.int64)
-    G = partition.split(order, np.append(np.flatnonzero(new_set), L), items, ends, kinds, parallel)
-    start, kinds = np.append(0, ends[:G]), kinds[:G]
+    # One entry for each set of topics.
+    first = np.flatnonzero(new_set)
+    counts = np.diff(first, append=L)
+    ray = counts == 1
+    if parallel:
+        partition.parallel_sets(order, np.append(first, L), items, scale, ray)
+    few = ~ray & (counts < FEWEST_IN_TREE)  # each of these items becomes a separate ray
+    # One entry for each group.
+    start = np.flatnonzero(new_set | np.repeat(few, counts))
+    kinds = np.where((ray | few)[np.cumsum(new_set)[start] - 1], RAY, TREE)
+    sizes = (items.end[order[start]] - items.begin[order[start]]).astype(np.int64)
+    start = np.append(start, L)
+    # Sort the items of a ray by scale, the largest first, and those of a tree so that neighbors are similar. The sorts
+    # are stable, and items with the same topics are in ascending order before.
+    _sort(order, start, (kinds == RAY) & (np.diff(start) > 1), lambda some: -scale[some])
+    _sort(order, start, (kinds == TREE) & (sizes > FEW_TOPICS), lambda some: _main_topics(some, items))
     partition.arrange(order, start, kinds, items)
     # Seats are ordered by number of topics, then by kind. Then rays are ordered by scale and trees by topics, so that
     # the groups in a block are similar to one another.
-    first_items = order[start[:-1]]
-    begin, sizes = (
-        items.begin[first_items].astype(np.int64),
-        (items.end[first_items] - items.begin[first_items]).astype(np.int64),
-    )
-    scale = np.empty(G)
-    partition.largest_weights(order, start, items, scale)
+    begin = items.begin[order[start[:-1]]].astype(np.int64)
     by_topic = []
     for a in range(3):
         has_topic = (sizes > a) & (kinds == TREE)
-        topic = np.zeros(G, dtype=np.int64)
+        topic = np.zeros(len(kinds), dtype=np.int64)
         topic[has_topic] = items.topics[begin[has_topic] + a]
         by_topic.append(topic)
-    seating = np.lexsort((np.where(kinds == RAY, -scale, 0.0), *by_topic[::-1], kinds, sizes))
+    by_scale = np.where(kinds == RAY, -scale[order[start[:-1]]], 0.0)
+    seating = np.lexsort((by_scale, *by_topic[::-1], kinds, sizes))
     order = np.concatenate([order[start[g] : start[g + 1]] for g in seating.tolist()])
     return order, np.append(0, np.cumsum(np.diff(start)[seating])), kinds[seating]
+
+
+def _sort(order: Indices, start: Integers, chosen: Booleans, key: Callable[[Indices], Floats]) -> None:
+    """Sort the items of the chosen groups by a key, each group in its place."""
+    counts = np.diff(start)
+    group = np.repeat(np.arange(len(counts)), counts)
+    at = np.flatnonzero(chosen[group])
+    if at.size:
+        order[at] = order[at][np.lexsort((key(order[at]), group[at]))]
+
+
+def _main_topics(order: Indices, items: Items) -> Floats:
+    keys = np.empty(len(order))
+    partition.main_topics(order, items, keys)
+    return keys
 
 
 def _new_blocks(kinds: Integers, sizes: Integers) -> Booleans:

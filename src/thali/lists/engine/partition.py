@@ -5,7 +5,7 @@ from math import inf
 import numpy as np
 
 from thali.catalog.items import size_of
-from thali.lists.engine.layout import FEW_TOPICS, RAY, TREE
+from thali.lists.engine.layout import FEW_TOPICS, RAY
 from thali.tools.jit import kernel
 from thali.tools.lanes import WIDTH
 
@@ -51,55 +51,35 @@ def mark_sets(items, keys, order, out):
 
 
 @kernel
-def scale_of(items, e):
-    """Return the largest weight of an item."""
-    most = 0.0
-    for a in range(items.begin[e], items.end[e]):
-        most = max(most, items.weights[a])
-    return most
+def scales(items, out):
+    """Write the largest weight of each item to out (L,)."""
+    for e in range(out.size):
+        out[e] = 0.0
+        for a in range(items.begin[e], items.end[e]):
+            out[e] = max(out[e], items.weights[a])
 
 
 @kernel
-def is_ray(order, lo, hi, items):
-    """Return whether all items in order[lo:hi], which have the same topics, are parallel to the first."""
-    head = order[lo]
-    scale = scale_of(items, head)
-    for n in range(lo, hi):
-        own = scale_of(items, order[n])
-        for a in range(size_of(items, head)):
-            w = items.weights[items.begin[order[n]] + a]
-            expected = items.weights[items.begin[head] + a] * own
-            if w < SMALLEST or abs(w * scale - expected) > TOLERANCE * expected:
-                return False
-    return True
+def parallel_sets(order, start, items, scale, out):
+    """Mark in out (n,) which of n sets have only parallel items.
 
-
-@kernel
-def split(order, start, items, ends, kinds, parallel):
-    """Turn each set of topics into groups. Write the end of each group in ``order`` and its kind. Return their number.
-
-    Rays are sorted with the largest item first, and ties by item number. If ``parallel`` is False, only single items
-    become rays.
+    Set g consists of the items order[start[g]:start[g + 1]], which have the same topics. scale (L,): the result of
+    :func:`scales`.
     """
-    G = 0
-    for g in range(start.size - 1):
-        lo, hi = start[g], start[g + 1]
-        if hi - lo == 1 or (parallel and is_ray(order, lo, hi, items)):
-            scales = np.empty(hi - lo)
-            ascending = np.sort(order[lo:hi])
-            for n in range(hi - lo):
-                scales[n] = -scale_of(items, ascending[n])
-            order[lo:hi] = ascending[np.argsort(scales, kind="mergesort")]
-            ends[G], kinds[G] = hi, RAY
-            G += 1
-        elif hi - lo < FEWEST_IN_TREE:
-            for n in range(lo, hi):
-                ends[G], kinds[G] = n + 1, RAY
-                G += 1
-        else:
-            ends[G], kinds[G] = hi, TREE
-            G += 1
-    return G
+    for g in range(out.size):
+        head = order[start[g]]
+        parallel = True
+        for n in range(start[g] + 1, start[g + 1]):
+            e = order[n]
+            for a in range(size_of(items, head)):
+                w, first = items.weights[items.begin[e] + a], items.weights[items.begin[head] + a]
+                expected = first * scale[e]
+                if min(w, first) < SMALLEST or abs(w * scale[head] - expected) > TOLERANCE * expected:
+                    parallel = False
+                    break
+            if not parallel:
+                break
+        out[g] = parallel
 
 
 @kernel
@@ -131,9 +111,10 @@ def select(order, lo, hi, middle, offset, items):
 
 
 @kernel
-def by_main_topics(order, items):
-    """Sort items by the topics of their largest and second-largest weights, then by the largest weight, descending."""
-    key = np.empty(order.size)
+def main_topics(order, items, out):
+    """Write a key for each item of order (n,) to out (n,): first by the topics of its largest and second-largest
+    weights, then by the largest weight, descending.
+    """
     for n in range(order.size):
         first_topic, first_weight, second_topic, second_weight = 0, -1.0, 0, -1.0
         for a in range(size_of(items, order[n])):
@@ -143,24 +124,20 @@ def by_main_topics(order, items):
                 first_topic, first_weight = a, w
             elif w > second_weight:
                 second_topic, second_weight = a, w
-        key[n] = 2.0 * (first_topic * size_of(items, order[n]) + second_topic) - first_weight
-    order[:] = order[np.argsort(key, kind="mergesort")]
+        out[n] = 2.0 * (first_topic * size_of(items, order[n]) + second_topic) - first_weight
 
 
 @kernel
 def arrange(order, start, kinds, items):
-    """Order the items of each tree so that blocks of 8, 64, ... items have similar weights.
+    """Order the items of each tree with few topics so that blocks of 8, 64, ... items have similar weights.
 
     A range of items is split in two at the end of a block, by the topic on which the weights differ most. Both halves
     are then split in the same way. Cost: O(n·s·log n) for n items.
     """
     stack = np.empty((96, 2), dtype=np.int64)
     for g in range(start.size - 1):
-        if kinds[g] == RAY:
-            continue
         size = size_of(items, order[start[g]])
-        if size > FEW_TOPICS:
-            by_main_topics(order[start[g] : start[g + 1]], items)
+        if kinds[g] == RAY or size > FEW_TOPICS:
             continue
         stack[0, 0], stack[0, 1] = start[g], start[g + 1]
         depth = 1
@@ -187,12 +164,3 @@ def arrange(order, start, kinds, items):
             stack[depth, 0], stack[depth, 1] = middle, hi
             stack[depth + 1, 0], stack[depth + 1, 1] = lo, middle
             depth += 2
-
-
-@kernel
-def largest_weights(order, start, items, out):
-    """Write the largest weight of any item of each group to out (G,)."""
-    for g in range(start.size - 1):
-        out[g] = 0.0
-        for n in range(start[g], start[g + 1]):
-            out[g] = max(out[g], scale_of(items, order[n]))

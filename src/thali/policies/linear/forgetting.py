@@ -154,7 +154,7 @@ def slide(
     is far less than a sum over all W impressions.
     """
     users, W = when.shape
-    C, d = block.shape[1], B.shape[1]
+    C, d, K = block.shape[1], B.shape[1], clicks.shape[1]
     size = block_size(W)
     support = np.empty(d, dtype=np.int64)
     for user in range(users):
@@ -164,17 +164,23 @@ def slide(
         first = max(0, now - W)  # the oldest number in the window
         if n >= first:
             when[user, n % W] = n
-            kept_gains[user, n % W] = gains[user]
-            kept_clicks[user, n % W] = clicks[user]
+            for k in range(K):  # Numba takes seconds to compile the assignment of a whole array
+                kept_clicks[user, n % W, k] = clicks[user, k]
+                for j in range(d):
+                    kept_gains[user, n % W, k, j] = gains[user, k, j]
             slot = (n // size) % C
             if block[user, slot] != n // size:
                 block[user, slot] = n // size
-                own_sums[slot] = 0.0
+                for i in range(d + 1):
+                    for j in range(d):
+                        own_sums[slot, i, j] = 0.0
             count = examined(clicks[user], rule)
             part_M, part_B = own_sums[slot, :d], own_sums[slot, d]
             add(part_M, part_B, gains[user], clicks[user], count, precision, positions, 1.0, support)
-        own_M[:] = np.eye(d)
-        own_B[:] = 0.0
+        for i in range(d):
+            own_B[i] = 0.0
+            for j in range(d):
+                own_M[i, j] = 1.0 if i == j else 0.0
         whole = (first + size - 1) // size  # the first block that lies completely in the window
         for old in range(first, whole * size):
             if when[user, old % W] == old:
