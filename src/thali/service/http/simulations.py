@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
-from thali.catalog.catalog import Catalog
+from thali.catalog.snapshot import Snapshot
 from thali.lab.simulate import recorded_steps
 from thali.policies import POLICIES
 from thali.service.http.batcher import Busy
@@ -36,7 +36,7 @@ class Simulations:
         self._compiled: set[str] = set()  # the policies that the process has already run
         self._lock = asyncio.Lock()
 
-    async def run(self, catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Simulated:
+    async def run(self, catalog: Snapshot, body: SimulationBody, K: int, limits: Limits) -> Simulated:
         """Run a simulation. Raises Refused if it breaks a rule or takes too long, or Busy if another one is running."""
         work = plan(catalog, body, K, limits)
         if self._lock.locked():
@@ -70,7 +70,7 @@ class Simulations:
         self._kill()
 
 
-def plan(catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Work:
+def plan(catalog: Snapshot, body: SimulationBody, K: int, limits: Limits) -> Work:
     """Check a request and turn it into work for the process. Raises Refused if the request breaks a rule."""
     unknown = [name for name in body.policies if name not in LEARNING]
     if unknown:
@@ -114,7 +114,7 @@ def plan(catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Work
     return Work(catalog, body.policies, body.steps, K, theta, changes, body.seed, points, body.trace)
 
 
-def _preferences(field: str, theta: dict[str, float], catalog: Catalog) -> list[float]:
+def _preferences(field: str, theta: dict[str, float], catalog: Snapshot) -> list[float]:
     """Return preferences in the order of the catalog's topics. Topics that are left out have preference 0."""
     known = set(catalog.topics)
     unknown = [topic for topic in theta if topic not in known]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from thali.catalog.catalog import Catalog
+from thali.catalog.snapshot import weights_by_topic
 from thali.service.stores.records import Heading, StoreError
 from thali.service.stores.sql import SqlStore
 
@@ -72,14 +73,7 @@ class LiveCatalog:
     def weights(self, item: Any) -> dict[Any, float] | None:
         """Return the weights of an item by topic, or None if there is no such item."""
         e = self.catalog.find(item)
-        return None if e is None else self.weights_of(e)
-
-    def weights_of(self, e: int) -> dict[Any, float]:
-        """Return the weights of item number e by topic."""
-        begin, end, topics, weights = self.catalog.sparse
-        entries = slice(int(begin[e]), int(end[e]))
-        names = self.catalog.topics
-        return {names[j]: w for j, w in zip(topics[entries].tolist(), weights[entries].tolist(), strict=True)}
+        return None if e is None else weights_by_topic(self.catalog.sparse, self.catalog.topics, e)
 
     def _put(self, item: Any, weights: dict[Any, float] | None) -> None:
         if weights is None:

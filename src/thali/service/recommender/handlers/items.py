@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thali.catalog.snapshot import Snapshot, weights_by_topic
 from thali.service.recommender.operations import FindItems, GetItem, PutItem, Refused, RemoveItem, Unknown, checked
 from thali.service.stores.records import Change, UnusableRecord
 from thali.tools import checks
 from thali_client.types import Item, Items
 
 if TYPE_CHECKING:
-    from thali.service.recommender.recommender import Recommender
     from thali.service.recommender.transaction import Transaction
 
 
@@ -32,12 +32,11 @@ def get_item(transaction: Transaction, operation: GetItem) -> Item:
 
 def find(transaction: Transaction, operation: FindItems) -> Items:
     """Return a page of items."""
-    return find_items(transaction.recommender, operation)
+    return find_items(transaction.recommender.catalog.snapshot(), operation)
 
 
-def find_items(recommender: Recommender, operation: FindItems) -> Items:
-    """Return a page of items. Needs no transaction. To search for a text, it passes over all names."""
-    catalog, live = recommender.catalog, recommender.live
+def find_items(catalog: Snapshot, operation: FindItems) -> Items:
+    """Return a page of items. Can run in any thread. To search for a text, it passes over all names."""
     offset = checked("offset", checks.integer, operation.offset, low=0)
     limit = checked("limit", checks.integer, operation.limit, low=1, high=1000)
     if not isinstance(operation.contains, str):
@@ -48,7 +47,7 @@ def find_items(recommender: Recommender, operation: FindItems) -> Items:
         matches = np.array([e for e in matches.tolist() if text in str(catalog.items[e]).lower()], dtype=np.int64)
     more = offset + limit < len(matches)
     page = matches[offset : offset + limit].tolist()
-    items = [Item(catalog.items[e], live.weights_of(e)) for e in page]
+    items = [Item(catalog.items[e], weights_by_topic(catalog.sparse, catalog.topics, e)) for e in page]
     return Items(len(matches), items, offset + limit if more else None)
 
 
