@@ -71,7 +71,10 @@ class Simulations:
 
 
 def plan(catalog: Snapshot, body: SimulationBody, K: int, limits: Limits) -> Work:
-    """Check a request and turn it into work for the process. Raises Refused if the request breaks a rule."""
+    """Check a request and turn it into work for the process. Raises Refused if the request breaks a rule.
+
+    K: the most items per list. Lists are shorter if the catalog has fewer items.
+    """
     unknown = [name for name in body.policies if name not in LEARNING]
     if unknown:
         raise Refused("policies", f"must contain only {', '.join(LEARNING)}, got {unknown[0]!r:.80}")
@@ -86,8 +89,9 @@ def plan(catalog: Snapshot, body: SimulationBody, K: int, limits: Limits) -> Wor
             "steps",
             f"can be simulated only with a catalog of at most {MAX_ITEMS} items, got a catalog of {len(catalog)} items",
         )
-    if len(catalog) < K:
-        raise Refused("K", f"must be at most the number of items in the catalog ({len(catalog)}), got {K}")
+    if not len(catalog):
+        raise Refused("catalog", "must have at least one item to choose from, got none")
+    K = min(K, len(catalog))
     if body.since >= body.steps:
         raise Refused("since", f"must be less than steps ({body.steps}), got {body.since}")
     recorded = checked("points", recorded_steps, body.points, steps=body.steps)
