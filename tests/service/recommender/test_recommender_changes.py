@@ -264,14 +264,14 @@ def test_lists_are_chosen_from_candidates_and_without_exclusions(rec):
 
 
 @pytest.mark.parametrize("text", [True, False])
-def test_a_whole_number_and_its_text_are_the_same_name_of_an_item(store_url, text):
+def test_a_whole_number_and_its_text_are_the_same_name_of_an_item(tmp_path, text):
     """The catalog has one form of the names, and requests use the other."""
     own, other = (str, int) if text else (int, str)
 
     def catalog():
         return thali.Catalog(weights(), items=[own(e) for e in range(20)], topics=TOPICS)
 
-    with recommender(store_url, catalog()) as rec:
+    with recommender(f"sqlite:///{tmp_path}/taste.db", catalog()) as rec:
         usual = names(rec.recommend("ana"))
         assert all(type(name) is own for name in usual)
         assert not set(names(rec.recommend("ana", exclude=list(map(other, usual))))) & set(usual)
@@ -289,7 +289,7 @@ def test_a_whole_number_and_its_text_are_the_same_name_of_an_item(store_url, tex
         assert rec.items().total == 19
         rec.put_item(other(2), {"music": 1.0})
         assert rec.items().total == 20
-    with recommender(store_url, catalog()) as rec:
+    with recommender(f"sqlite:///{tmp_path}/taste.db", catalog()) as rec:
         assert {str(item.item): item.weights for item in rec.items().items}["1"] == {"drama": 0.25}
         assert rec.items().total == 20
 

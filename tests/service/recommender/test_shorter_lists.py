@@ -9,7 +9,7 @@ from thali.service.recommender import Refused
 
 
 @pytest.mark.parametrize("policy", [thali.CascadeLSB, thali.LSBGreedy, thali.CascadeLinUCB])
-def test_a_list_is_shorter_if_fewer_than_K_items_are_left(store_url, policy):
+def test_a_list_is_shorter_if_fewer_than_K_items_are_left(tmp_path, policy):
     """What is learned from it, and undone, is what the algorithm in plain NumPy learns."""
     features = "items" if policy is thali.CascadeLinUCB else "gains"
     examined = "all" if policy is thali.LSBGreedy else "first-click"
@@ -20,7 +20,7 @@ def test_a_list_is_shorter_if_fewer_than_K_items_are_left(store_url, policy):
     plain = plain_policy(weights(), K)
     blank = plain.M, plain.B
     every = [f"film {e}" for e in range(20)]
-    with recommender(store_url, policy=policy) as rec:
+    with recommender(f"sqlite:///{tmp_path}/taste.db", policy=policy) as rec:
         shown = []
         for left, asked in (
             ([4, 9], {"candidates": ["film 4", "film 9", "film 4"]}),
@@ -47,8 +47,8 @@ def test_a_list_is_shorter_if_fewer_than_K_items_are_left(store_url, policy):
         assert_same(learned(rec, "ana"), (0, *blank))
 
 
-def test_lists_follow_the_number_of_items_in_the_catalog(store_url):
-    with recommender(store_url, films(4)) as rec:
+def test_lists_follow_the_number_of_items_in_the_catalog(tmp_path):
+    with recommender(f"sqlite:///{tmp_path}/taste.db", films(4)) as rec:
         for e in range(2):
             rec.remove_item(f"film {e}")
         assert set(names(rec.recommend("ana"))) == {"film 2", "film 3"}
