@@ -118,6 +118,8 @@ class Client:
     ) -> Shown:
         """Get a list for a user. The service stores it as an impression, to which feedback refers.
 
+        K is the most items. The list is shorter if fewer items are left to choose from.
+
         If a response is lost and the call is retried, the first impression stays in the store, although nobody saw its
         list. It gets no feedback. A service that treats missing feedback as no click also does so for this impression.
         """

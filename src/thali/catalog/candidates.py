@@ -17,7 +17,7 @@ LARGEST_SHARE = 1 / 16
 
 
 class TooFewItems(ValueError):  # noqa: N818 (says what happened)
-    """Candidates and exclusions leave fewer than K items. left: how many they leave."""
+    """There are fewer than K items to choose from. left: how many there are."""
 
     def __init__(self, message: str, left: int) -> None:
         super().__init__(message)
@@ -76,7 +76,9 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
     """
     if candidates is None and exclude is None:
         if len(catalog) < K:
-            raise ValueError(f"K must be at most the number of items in the catalog ({len(catalog)}), got {K}")
+            raise TooFewItems(
+                f"K must be at most the number of items in the catalog ({len(catalog)}), got {K}", len(catalog)
+            )
         return ALL
     wanted = None if candidates is None else _sets("candidates", candidates, users, catalog.L)
     unwanted = [] if exclude is None else _sets("exclude", exclude, users, catalog.L)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
-from hashlib import sha256
-from threading import Lock
+from threading import RLock
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -13,15 +12,18 @@ import scipy.sparse as sp
 
 from thali.catalog.coverage import custom_gain, custom_gains, list_gains, resolve
 from thali.catalog.items import Items
-from thali.catalog.names import Names
+from thali.catalog.names import NameList, Names
+from thali.catalog.snapshot import Snapshot, digest
 from thali.datasets.estimation import attractiveness
 from thali.datasets.interactions import Interactions
 from thali.tools import checks
 from thali.tools.growing import GrowingArray
 from thali.tools.types import Booleans, Floats, Indices, Integers
 
-# Properties that are computed on demand from the weights or names, and discarded when the weights or names change.
-CACHED = ("weights", "csr", "dense", "present", "items_digest")
+# Positions of entries, which are nonzero weights, must fit into 32 bits.
+MOST_ENTRIES = 2**32
+# Entries that put() has replaced are dropped when they outnumber those in use by more than this.
+MOST_REPLACED = 1000
 
 
 class Derived(Protocol):
@@ -42,15 +44,15 @@ class Derived(Protocol):
 
 
 D = TypeVar("D", bound=Derived)
-_deriving = Lock()
 
 
 class Catalog:
     """L items with weights w̄(e,j) in [0, 1] on d topics, and the coverage c(S) that is computed from the weights.
 
     Items are numbered from 0. They can be added, changed and removed in place (:meth:`put`, :meth:`remove`), but not
-    while another thread chooses items from the catalog. An item number is never reused: L includes removed items and
-    never decreases, while ``len(catalog)`` is the number of items that have not been removed.
+    while another thread chooses items from the catalog. To read the items in another thread while they change, use a
+    :meth:`snapshot`. An item number is never reused: L includes removed items and never decreases, while
+    ``len(catalog)`` is the number of items that have not been removed.
 
     Parameters
     ----------
@@ -85,28 +87,41 @@ class Catalog:
         coverage: Any = "probabilistic",
     ) -> None:
         matrix = _sparse(weights)
-        self.L, self.d = (int(n) for n in matrix.shape)
-        self._items = Names("items", items, self.L)
-        self.topics: Sequence[Hashable] = Names("topics", topics, self.d)
-        self.coverage = coverage
-        self._given_sparse = sp.issparse(weights)
-        self.kind, self.custom = resolve(coverage, self.d)
-        self._removed: set[int] = set()
-        self._derived: dict[Callable[[Catalog], Any], Any] = {}
-        #: Increases whenever items or weights change.
-        self.version = 0
-        self._arrays = Items(
-            begin=GrowingArray(self.L, np.uint32),
-            end=GrowingArray(self.L, np.uint32),
-            topics=GrowingArray(matrix.nnz, np.uint32),
-            weights=GrowingArray(matrix.nnz, np.float64),
+        L, d = (int(n) for n in matrix.shape)
+        names, topic_names = Names("items", items, L), Names("topics", topics, d)
+        start = Snapshot(
+            version=0,
+            sparse=Items(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data),
+            present=np.ones(L, dtype=np.bool_),
+            items=names,
+            topics=topic_names,
+            coverage=coverage,
+            given_sparse=sp.issparse(weights),
         )
-        self._arrays.begin.view[:] = matrix.indptr[:-1]
-        self._arrays.end.view[:] = matrix.indptr[1:]
-        self._arrays.topics.view[:] = matrix.indices
-        self._arrays.weights.view[:] = matrix.data
+        self._begin(start, names, topic_names)
+
+    def _begin(self, start: Snapshot, items: Names, topics: Names) -> None:
+        """Set all attributes from a snapshot, whose arrays are copied."""
+        self.L, self.d = len(items), len(topics)
+        self._items = items
+        self.topics: Sequence[Hashable] = topics
+        self.coverage = start.coverage
+        self._given_sparse = start.given_sparse
+        self.kind, self.custom = resolve(self.coverage, self.d)
+        #: Increases whenever items or weights change.
+        self.version = start.version
+        self._arrays = _growing(start.sparse)
         #: The topics and weights of each item, as arrays for the kernels.
         self.sparse = Items(*(array.view for array in self._arrays))
+        self._present = GrowingArray.of(start.present, np.bool_)
+        self._removed = self.L - len(start)
+        # How many entries of the arrays are in use. And how many of them, from the start, may belong to a snapshot.
+        self._entries = int((self.sparse.end - self.sparse.begin).sum(dtype=np.int64))
+        self._shared_entries = 0
+        # Whoever changes or reads several of these attributes holds the lock.
+        self._lock = RLock()
+        self._snapshot: Snapshot | None = None
+        self._derived: dict[Callable[[Catalog], Any], Any] = {}
 
     @classmethod
     def estimate(cls, interactions: Interactions, coverage: Any = "probabilistic") -> Catalog:
@@ -123,39 +138,64 @@ class Catalog:
 
     def __len__(self) -> int:
         """The number of items that have not been removed."""
-        return self.L - len(self._removed)
+        return self.L - self._removed
 
     @property
     def items(self) -> Sequence[Hashable]:
         """The names of all items by item number (L,), including removed items."""
         return self._items
 
-    @cached_property
+    def snapshot(self) -> Snapshot:
+        """Return the items as they are now. The snapshot never changes, and any thread can take and read it.
+
+        Cost: O(1). The first :meth:`put` that then changes an item copies 8·L bytes, and the first :meth:`remove`
+        copies L bytes. Adding an item copies nothing.
+        """
+        with self._lock:
+            if self._snapshot is None:
+                self._arrays.begin.share()
+                self._arrays.end.share()
+                self._shared_entries = len(self.sparse.weights)
+                present = self._present.share().view()
+                present.flags.writeable = False
+                self._snapshot = Snapshot(
+                    version=self.version,
+                    sparse=self.sparse,
+                    present=present,
+                    items=self._items.unchanging(),
+                    topics=self.topics,
+                    coverage=self.coverage,
+                    given_sparse=self._given_sparse,
+                )
+            return self._snapshot
+
+    @property
     def weights(self) -> Any:
         """w̄ (L, d), read-only: a NumPy array, or a scipy.sparse.csr_array if the weights were given as sparse.
 
         Removed items keep their weights.
         """
-        return self.csr if self._given_sparse else self.dense
+        return self.snapshot().weights
 
-    @cached_property
+    @property
     def csr(self) -> sp.csr_array:
         """w̄ as a scipy.sparse.csr_array, read-only."""
-        begin, end, topics, weights = self.sparse
-        sizes = (end - begin).astype(np.int64)
-        indptr = np.append(0, np.cumsum(sizes))
-        at = np.repeat(begin - indptr[:-1], sizes) + np.arange(indptr[-1])
-        parts = weights[at], topics[at].astype(np.int32), indptr
-        for part in parts:
-            part.flags.writeable = False
-        return sp.csr_array(parts, shape=(self.L, self.d))
+        return self.snapshot().csr
 
-    @cached_property
+    @property
     def dense(self) -> Floats:
         """w̄ as a NumPy array, read-only."""
-        array: Floats = self.csr.toarray()
-        array.flags.writeable = False
-        return array
+        return self.snapshot().dense
+
+    @property
+    def present(self) -> Booleans:
+        """Whether each item is in the catalog, that is, has not been removed (L,), read-only."""
+        return self.snapshot().present
+
+    @property
+    def items_digest(self) -> str:
+        """A short digest of the item names, by which a policy checks that a state belongs to its catalog."""
+        return self.snapshot().items_digest
 
     def derived(self, make: Callable[[Catalog], D]) -> D:
         """Return make(catalog). It is computed on the first call and then updated with every change of the catalog.
@@ -164,19 +204,11 @@ class Catalog:
         """
         found = self._derived.get(make)
         if found is None:
-            with _deriving:
+            with self._lock:  # so that no change is missed
                 found = self._derived.get(make)
                 if found is None:
                     found = self._derived[make] = make(self)
         return cast(D, found)
-
-    @cached_property
-    def present(self) -> Booleans:
-        """Whether each item is in the catalog, that is, has not been removed (L,), read-only."""
-        present = np.ones(self.L, dtype=np.bool_)
-        present[list(self._removed)] = False
-        present.flags.writeable = False
-        return present
 
     def put(self, name: Hashable, weights: Any) -> int:
         """Add an item, or change the weights (d,) of the item with this name. Return its item number.
@@ -185,71 +217,97 @@ class Catalog:
         An item that was removed and is added again counts as a new item. States with counts for each item, such as
         those of CascadeKL-UCB, do not fit a catalog with more items, so policies reject them.
 
-        Cost: O(s) for s topics, plus O(n) to find a changed item among n items with the same topics. When the arrays
-        have no spare capacity left, they are copied to larger ones. When the number of changes exceeds about half the
-        number of items, the search index is built again.
+        Cost: O(s) for s topics, plus O(n) to find a changed item among n items with the same topics. If a
+        :meth:`snapshot` was taken since the last change, changing an item also copies 8·L bytes. When the arrays have
+        no spare capacity left, they are copied to larger ones. When the number of changes exceeds about half the number
+        of items, the search index is built again.
         """
         self._items.check(name)
         row = checks.floats("weights of put", weights, (self.d,), "(d,)")
         checks.within("weights of put", row, 0.0, 1.0)
         topics = np.flatnonzero(row).astype(np.uint32)
         values = row[topics]
-        found = self._items.find(name)
-        e, new = self.L if found is None else found, found is None
-        if not new and topics.size == self.sparse.end[e] - self.sparse.begin[e]:
-            at = int(self.sparse.begin[e])
-        else:
-            if len(self._arrays.weights.view) + topics.size >= 2**32:
-                raise ValueError(
-                    "weights of Catalog must have fewer than 2³² entries, including those that put() has replaced. To "
-                    "free the replaced entries, create a new catalog"
-                )
-            at = len(self._arrays.weights.view)
-            self._arrays.topics.extend(topics.size)
-            self._arrays.weights.extend(topics.size)
-            if new:
-                self._arrays.begin.extend(1)
-                self._arrays.end.extend(1)
-            self._arrays.begin.view[e], self._arrays.end.view[e] = at, at + topics.size
-            self.sparse = Items(*(array.view for array in self._arrays))
-        self.sparse.topics[at : at + topics.size], self.sparse.weights[at : at + topics.size] = topics, values
-        for derived in self._derived.values():
-            derived.put(e, topics, values)
-        if new:
-            self._items.add(name)
-            self.L += 1
-        self._changed()
+        with self._lock:
+            found = self._items.find(name)
+            e = self.L if found is None else found
+            at = self._place(e, topics.size)
+            self.sparse.topics[at : at + topics.size], self.sparse.weights[at : at + topics.size] = topics, values
+            for derived in self._derived.values():
+                derived.put(e, topics, values)
+            if found is None:
+                self._items.add(name)
+                self._present.extend(1)[:] = True
+                self.L += 1
+            self._changed()
         return e
+
+    def _place(self, e: int, size: int) -> int:
+        """Return where to write the topics and weights of item e, if it has ``size`` topics.
+
+        This is where the item had them before, if they fit and no snapshot has them. Otherwise it is at the end.
+        """
+        new = e == self.L
+        before = 0 if new else int(self.sparse.begin[e])
+        old_size = 0 if new else int(self.sparse.end[e]) - before
+        if not new and size == old_size and before >= self._shared_entries:
+            return before
+        if self._entries - old_size + size >= MOST_ENTRIES:
+            raise ValueError(
+                f"weights of Catalog must have fewer than 2³² nonzero entries, got {self._entries - old_size + size}"
+            )
+        at = len(self.sparse.weights)
+        if at > 2 * self._entries + MOST_REPLACED or at + size >= MOST_ENTRIES:
+            self._drop_replaced()
+            at = len(self.sparse.weights)
+        self._arrays.topics.extend(size)
+        self._arrays.weights.extend(size)
+        if new:
+            self._arrays.begin.extend(1)[:] = at
+            self._arrays.end.extend(1)[:] = at + size
+        else:
+            self._arrays.begin.own()[e] = at
+            self._arrays.end.own()[e] = at + size
+        self._entries += size - old_size
+        self.sparse = Items(*(array.view for array in self._arrays))
+        return at
+
+    def _drop_replaced(self) -> None:
+        """Copy the entries that are in use to new arrays, without those that :meth:`put` has replaced."""
+        matrix = self.csr
+        self._arrays = _growing(Items(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data))
+        self.sparse = Items(*(array.view for array in self._arrays))
+        self._shared_entries = 0
 
     def remove(self, name: Hashable) -> int:
         """Remove an item, so that it is no longer shown. Return its item number, which is never reused.
 
         What was learned from the item is kept. Its weights are kept too, for feedback that arrives late. Cost: O(n) for
-        n items with the same topics.
+        n items with the same topics. If a :meth:`snapshot` was taken since the last change, this also copies L bytes.
         """
-        e = self.item(name)
-        for derived in self._derived.values():
-            derived.remove(e)
-        self._removed.add(e)
-        self._items.drop(name)
-        self._changed()
+        with self._lock:
+            e = self.item(name)
+            for derived in self._derived.values():
+                derived.remove(e)
+            self._present.own()[e] = False
+            self._removed += 1
+            self._items.drop(name)
+            self._changed()
         return e
 
     def _changed(self) -> None:
         self.version += 1
-        for name in CACHED:
-            self.__dict__.pop(name, None)
+        self._snapshot = None
         self._derived = {make: derived for make, derived in self._derived.items() if not derived.needs_rebuild}
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes, except those that can be computed again."""
-        left_out = (*CACHED, "_derived", "sparse")
-        return {name: value for name, value in self.__dict__.items() if name not in left_out}
+    def __getstate__(self) -> Snapshot:
+        """Return one version of the catalog, even if another thread changes it meanwhile."""
+        return self.snapshot()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._derived = {}
-        self.sparse = Items(*(array.view for array in self._arrays))
+    def __setstate__(self, state: Snapshot) -> None:
+        assert isinstance(state.items, NameList)
+        assert isinstance(state.topics, NameList)
+        items = Names.restore("items", state.items, state.present.tolist())
+        self._begin(state, items, Names.restore("topics", state.topics, [True] * len(state.topics)))
 
     def item(self, name: Hashable) -> int:
         """Return the number of the item with this name. Raise ValueError if there is no such item."""
@@ -265,14 +323,9 @@ class Catalog:
         return _find("topic", name, self.topics)
 
     @cached_property
-    def items_digest(self) -> str:
-        """A short digest of the item names, by which a policy checks that a state belongs to its catalog."""
-        return _digest(self.items)
-
-    @cached_property
     def topics_digest(self) -> str:
         """A short digest of the topic names, by which a policy checks that a state belongs to its catalog."""
-        return _digest(self.topics)
+        return digest(self.topics)
 
     def gains(self, lists: Any) -> Floats:
         """Return the gain Δ(a_k | a_1..a_{k-1}) of the item at every position (users, K, d) (Section 2.2).
@@ -346,15 +399,17 @@ def _sparse(weights: Any) -> sp.csr_array:
     if not np.isfinite(matrix.data).all():
         raise ValueError("weights of Catalog must be finite, got NaN or infinity")
     checks.within("weights of Catalog", matrix.data, 0.0, 1.0)
-    if matrix.nnz >= 2**32:
+    if matrix.nnz >= MOST_ENTRIES:
         raise ValueError(f"weights of Catalog must have fewer than 2³² nonzero entries, got {matrix.nnz}")
     matrix.eliminate_zeros()
     matrix.sort_indices()
     return matrix
 
 
-def _digest(names: Sequence[Hashable]) -> str:
-    return sha256("\0".join(map(str, names)).encode()).hexdigest()[:16]
+def _growing(items: Items) -> Any:
+    """Return copies that can grow of the arrays of items."""
+    types = Items(begin=np.uint32, end=np.uint32, topics=np.uint32, weights=np.float64)
+    return Items(*(GrowingArray.of(array, dtype) for array, dtype in zip(items, types, strict=True)))
 
 
 def _find(what: str, name: Hashable, names: Names) -> int:

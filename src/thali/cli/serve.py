@@ -44,8 +44,8 @@ def serve(
             "--K",
             min=1,
             max=100,
-            help="Items per list, unless a request sets K "
-            "(default: 10, or the whole catalog if it has fewer than 10 items).",
+            help="The most items per list, unless a request sets K (default: 10). "
+            "A list is shorter if fewer items are left to choose from.",
         ),
     ] = None,
     sigma: Annotated[float | None, typer.Option(help="Learning rate σ (default: 0.1).")] = None,

@@ -41,12 +41,22 @@ def replay(
 
     Example: thali replay log.jsonl --store sqlite:///thali.db
     """
-    from thali.service.recommender.replay import replay as learn
+    try:
+        from thali.service.recommender.replay import replay as learn
 
-    with _recommender(store, catalog, keep_days) as recommender, _bar("lines") as advance:
-        done = learn(recommender, log, advance)
-    again = f" ({_count(done.before, 'line')} had been used previously)" if done.before else ""
-    typer.echo(f"Learned from {_count(done.learned, 'list')} in {log}{again}.")
+        with _recommender(store, catalog, keep_days) as recommender, _bar("lines") as advance:
+            learned, before = learn(recommender, log, advance)
+    except KeyboardInterrupt as interrupt:
+        learned, before = getattr(interrupt, "done", (0, 0))  # without done, the replay had not begun
+        sentence = _learned(log, learned, before)
+        typer.echo(f"Interrupted. {sentence} To learn from the rest, run the same command again.", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(_learned(log, learned, before))
+
+
+def _learned(log: Path, learned: int, before: int) -> str:
+    again = f" ({_count(before, 'line')} had been used previously)" if before else ""
+    return f"Learned from {_count(learned, 'list')} in {log}{again}."
 
 
 def backup(
@@ -172,12 +182,10 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
         )
     if not running:
         running = {"default": {"policy": "CascadeLSB", "K": 10, "sigma": None, "examined": None, "share": 1.0}}
-    policies: dict[str, Any] = {
-        name: POLICIES[settings["policy"]](
-            loaded, min(settings["K"], len(loaded)), sigma=settings["sigma"], examined=settings["examined"]
-        )
-        for name, settings in running.items()
-    }
+    policies: dict[str, Any] = {}
+    for name, settings in running.items():
+        policy: Any = POLICIES[settings["policy"]](loaded, 1, sigma=settings["sigma"], examined=settings["examined"])
+        policies[name] = policy.variant(settings["K"])  # K may exceed the number of items
     shares = {name: settings["share"] for name, settings in running.items()}
     return Recommender(policies, url, shares=shares, keep=keep_days * DAY_S)
 

@@ -158,10 +158,12 @@ class Policy(ABC):
 
     def _expected_form(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the settings of this policy's states, and the dtype and shape of one user's part of each array."""
-        if self._expected is None or self._expected[0] != self.catalog.version:
+        version = self.catalog.version  # before the rest, in case another thread changes the catalog meanwhile
+        expected = self._expected
+        if expected is None or expected[0] != version:
             blank = self.init(1)
-            self._expected = self.catalog.version, blank.settings, self._parts(blank.arrays)
-        return self._expected[1:]
+            expected = self._expected = version, blank.settings, self._parts(blank.arrays)
+        return expected[1:]
 
     def _parts(self, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
         if self.grows:

@@ -41,7 +41,6 @@ NEEDS = {
     ("GET", "/openapi.json"): OPEN,
     ("HEAD", "/openapi.json"): OPEN,
     ("GET", "/"): OPEN,
-    ("HEAD", "/"): OPEN,
     ("GET", "/page/{name}"): OPEN,
     ("GET", "/docs"): OPEN,
     ("GET", "/docs/start.js"): OPEN,

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
-from serving_here import TOPICS, serving
+from serving_here import TOPICS, serving, small_catalog
 
 import thali
 from thali.client import Conflict, NotFound, Refused
@@ -121,6 +121,52 @@ def test_settings_of_one_request(client):
     assert client.recommend("settings", learner="default").learner == "default"
 
 
+def test_a_list_is_shorter_if_fewer_than_K_items_are_left(tmp_path):
+    with serving(tmp_path, catalog=small_catalog(3)) as service, service.client() as client:  # K is 4
+        assert client.about().learners[0].K == 4
+        assert {one.item for one in client.recommend("ana").items} == {"i0", "i1", "i2"}
+        shown = client.recommend("ana", K=4, candidates=["i2", "i1"])
+        assert sorted(one.item for one in shown.items) == ["i1", "i2"]
+        with pytest.raises(Refused, match=r"clicked\[0\] must be a whole number from 0 to 1, got 2"):
+            client.feedback(shown.id, [2])
+        assert client.feedback(shown.id, [1]).clicked == [1]
+        assert client.impression(shown.id).items == shown.items
+        assert client.undo(shown.id).clicked is None
+        simulated = client.simulate(["CascadeLSB"], 3, K=100, points=3, trace=True)
+        assert len(simulated.best_list) == 3
+        assert [len(set(items)) for items in simulated.runs[0].lists] == [3, 3, 3]
+        client.put_item("new", {"comedy": 0.5})
+        client.put_item("newer", {"comedy": 0.5})
+        assert len(client.recommend("ana").items) == 4
+        for item in ("i0", "i1", "i2", "new", "newer"):
+            client.remove_item(item)
+        for path, body in (("recommend", {"user": "ana"}), ("simulations", {"policies": ["CascadeLSB"]})):
+            reply = service.ask("POST", f"/v1/{path}", body)
+            assert (reply.status, reply.field) == (422, "catalog")
+
+
+def test_every_path_that_has_GET_also_has_HEAD(service, client):
+    shown = client.recommend("head")
+    client.feedback(shown.id, [0])
+    values = {"user": "head", "impression": shown.id, "item": "i0"}
+    documented = paths_with_get(service)
+    assert len(documented) > 12
+    for path in [*documented, "/", "/page/app.js", "/page/nothing", "/docs", "/docs/start.js", "/v1/nothing"]:
+        path = path.format(**values)
+        got, head = service.ask("GET", path), service.ask("HEAD", path)
+        assert (head.status, head.body) == (got.status, b""), path
+        assert head.headers.get("content-type") == got.headers.get("content-type"), path
+        if not path.startswith(("/metrics", "/v1/health", "/v1/stats")):  # their length depends on the time
+            assert head.headers.get("content-length") == got.headers.get("content-length"), path
+    assert service.ask("HEAD", "/v1/recommend").status == 405
+    assert [line["method"] for line in service.log() if line.get("path") == "/page/app.js"][-2:] == ["GET", "HEAD"]
+
+
+def paths_with_get(service):
+    """Return the documented paths that have GET."""
+    return [path for path, methods in service.ask("GET", "/openapi.json").json["paths"].items() if "get" in methods]
+
+
 def test_a_batch_has_a_result_for_each_list(client):
     shown = [client.recommend("batch").id for _ in range(3)]
     client.feedback(shown[2], [3])
@@ -222,11 +268,12 @@ RECOMMEND, FEEDBACK = ("POST", "/v1/recommend"), ("POST", "/v1/feedback")
         (422, "user", RECOMMEND, {"user": "a\x00"}),
         (422, "user", RECOMMEND, {"user": "x" * 257}),
         (422, "k", RECOMMEND, {"user": "ana", "k": 2}),
-        (422, "K", RECOMMEND, {"user": "ana", "K": 25}),
+        (422, "K", RECOMMEND, {"user": "ana", "K": 101}),
         (422, "K", RECOMMEND, {"user": "ana", "K": "4"}),
         (422, "candidates[1]", RECOMMEND, {"user": "ana", "candidates": ["i0", "nothing"]}),
         (422, "candidates[1]", RECOMMEND, {"user": "ana", "candidates": ["i0", 7]}),
-        (422, "candidates", RECOMMEND, {"user": "ana", "candidates": ["i0", "i1"]}),
+        (422, "candidates", RECOMMEND, {"user": "ana", "candidates": []}),
+        (422, "candidates", RECOMMEND, {"user": "ana", "candidates": ["i0"], "exclude": ["i0"]}),
         (422, "exclude", RECOMMEND, {"user": "ana", "exclude": [f"i{e}" for e in range(24)]}),
         (422, "learner", RECOMMEND, {"user": "ana", "learner": "other"}),
         (422, "alpha", RECOMMEND, {"user": "ana", "alpha": -1}),

@@ -120,7 +120,7 @@ def test_the_parts_of_a_simulation_are_the_same_as_the_whole(client):
         ("policies", {"policies": ["Random"] * 9}),
         ("policies", {"policies": []}),
         ("policies", {"policies": ["nothing"]}),
-        ("K", {"K": 25}),
+        ("K", {"K": 101}),
         ("points", {"points": 1001}),
         ("points", {"points": 0}),
         ("points", {"points": True}),

@@ -24,10 +24,19 @@ from storing import transaction
 import thali
 from thali.lists.greedy import build as greedy
 from thali.service.recommender import Recommender, Refused, Unknown
-from thali.service.recommender.operations import Feedback, GetImpression, PutItem, Recommend, id_bytes
+from thali.service.recommender.operations import (
+    Feedback,
+    GetImpression,
+    GetItem,
+    PutItem,
+    Recommend,
+    RemoveItem,
+    id_bytes,
+)
 from thali.service.stores import StoreError, open_store
 from thali.service.stores.records import UnusableRecord
 from thali_client import types
+from thali_client.types import Item
 
 
 @pytest.fixture
@@ -251,11 +260,38 @@ def test_lists_are_chosen_from_candidates_and_without_exclusions(rec):
     usual = names(rec.recommend("ana"))
     assert not set(names(rec.recommend("ana", exclude=usual))) & set(usual)
     assert names(rec.recommend("ana", exclude=["never there"])) == usual
-    with pytest.raises(Refused, match="candidates must leave at least K = 3 items to choose from, got 2"):
-        rec.recommend("ana", candidates=some, exclude=some[:2])
-    with pytest.raises(Refused, match="exclude must leave at least K = 3 items to choose from, got 2"):
-        rec.recommend("ana", exclude=[f"film {e}" for e in range(18)])
     assert rec.user("ana").impressions == 5
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_a_whole_number_and_its_text_are_the_same_name_of_an_item(tmp_path, text):
+    """The catalog has one form of the names, and requests use the other."""
+    own, other = (str, int) if text else (int, str)
+
+    def catalog():
+        return thali.Catalog(weights(), items=[own(e) for e in range(20)], topics=TOPICS)
+
+    with recommender(f"sqlite:///{tmp_path}/taste.db", catalog()) as rec:
+        usual = names(rec.recommend("ana"))
+        assert all(type(name) is own for name in usual)
+        assert not set(names(rec.recommend("ana", exclude=list(map(other, usual))))) & set(usual)
+        assert names(rec.recommend("ana", candidates=[other(usual[0])])) == usual[:1]
+        assert rec.put_item(other(1), {"drama": 0.25}) == Item(own(1), {"drama": 0.25})
+        assert rec.items(contains="1", limit=1).items == [Item(own(1), {"drama": 0.25})]
+        assert rec.items().total == 20
+        added, got, removed, gone = rec.perform(
+            [PutItem(77, {"drama": 0.5}), GetItem("77"), RemoveItem(other(77)), GetItem(77)]
+        )
+        assert (added.weights, got.weights, removed.weights) == ({"drama": 0.5},) * 3
+        assert isinstance(gone, Unknown)
+        before = rec.live.weights(own(2))
+        assert rec.remove_item(other(2)) == Item(own(2), before)
+        assert rec.items().total == 19
+        rec.put_item(other(2), {"music": 1.0})
+        assert rec.items().total == 20
+    with recommender(f"sqlite:///{tmp_path}/taste.db", catalog()) as rec:
+        assert {str(item.item): item.weights for item in rec.items().items}["1"] == {"drama": 0.25}
+        assert rec.items().total == 20
 
 
 # The store
@@ -311,6 +347,7 @@ def test_a_store_that_was_replaced_by_one_of_another_catalog_is_not_used(store_u
 # Invalid requests
 
 HUGE, NAN = 10**400, math.nan
+ALL = [f"film {e}" for e in range(20)]
 ASKS = (
     lambda r, u: r.user(u),
     lambda r, u: r.forget(u),
@@ -323,12 +360,17 @@ HOSTILE = {
         *(lambda r, u=u: r.recommend(u, learner="default") for u in (5, ["ana"], "a\0b", "\ud800", "x" * 257)),
         *(lambda r, u=u, ask=ask: ask(r, u) for u in (5, ["ana"], "a\0b") for ask in ASKS),
     ],
-    "K": [lambda r, v=v: r.recommend("ana", K=v) for v in (0, -1, 101, 21, True, 2.0, NAN, "3", HUGE, [1])],
+    "K": [lambda r, v=v: r.recommend("ana", K=v) for v in (0, -1, 101, True, 2.0, NAN, "3", HUGE, [1])],
     "alpha": [lambda r, v=v: r.recommend("ana", alpha=v) for v in (-1.0, NAN, math.inf, True, "1", HUGE, [1.0], 1e7)],
     "learner": [lambda r, v=v: r.recommend("ana", learner=v) for v in ("other", 5, ["default"], {}, "", True)],
     "candidates": [lambda r, v=v: r.recommend("ana", candidates=v) for v in ("film 1", 5, {"film 1"}, [])],
-    "candidates[0]": [lambda r, v=v: r.recommend("ana", candidates=[v]) for v in (5, None, NAN, ["film 1"], HUGE)],
-    "exclude": [lambda r, v=v: r.recommend("ana", exclude=v) for v in ("film 1", 5, [f"film {e}" for e in range(18)])],
+    "candidates[0]": [
+        lambda r, v=v: r.recommend("ana", candidates=[v]) for v in (5, None, True, NAN, ["film 1"], HUGE)
+    ],
+    "exclude": [lambda r, v=v: r.recommend("ana", exclude=v) for v in ("film 1", 5, 20 * ["x"] + ALL)],
+    "exclude[1]": [
+        lambda r, v=v: r.recommend("ana", exclude=["film 1", v]) for v in (None, True, NAN, 1.0, ["film 1"], b"film 1")
+    ],
     "clicked": [lambda r, v=v: r.feedback(r.open, v) for v in (None, 1, "1", {1}, [1, 1])],
     "clicked[0]": [lambda r, v=v: r.feedback(r.open, [v]) for v in (-1, K, True, 1.0, NAN, "1", None, HUGE)],
     "impression": [
@@ -407,6 +449,7 @@ def test_an_invalid_operation_does_not_affect_others_in_its_transaction(rec):
         ({"shares": {"default": 0.0}}, "shares of Recommender"),
         ({"shares": {"default": NAN}}, "share of default"),
         ({"catalog": thali.Catalog(weights(2), items=[("a", 1), ("b", 2)])}, "items of Recommender's catalog"),
+        ({"catalog": thali.Catalog(weights(3), items=["a", "1", 1])}, "items of Recommender's catalog"),
         ({"catalog": thali.Catalog(weights(2, 2), topics=[1, "1"])}, "topics of Recommender's catalog"),
     ],
 )

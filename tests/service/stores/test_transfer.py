@@ -1,14 +1,18 @@
 """Backups, exports and replays, for both kinds of store and from one to the other, while a recommender uses them."""
 
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from recommending import SIGMA, TOPICS, assert_same, films, learned, recommender
 from storing import opened, transaction
+from typer.testing import CliRunner
 
 import thali
-from thali.service.recommender.replay import replay
+from thali.cli import store as commands
+from thali.cli.app import app
+from thali.service.recommender.replay import Interrupted, replay
 from thali.service.stores import StoreError, open_store
 from thali.service.stores.sql import KEYS, TABLES
 from thali.service.stores.transfer import PAGE, backup, export_learned, import_learned, restore
@@ -188,8 +192,9 @@ def test_a_replay_learns_the_same_as_the_library_once_and_resumes_if_interrupted
             if len(seen) == 1:
                 raise KeyboardInterrupt
 
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Interrupted) as interrupted:
             replay(rec, tmp_path / "log.jsonl", stop)
+        assert interrupted.value.done == (seen[0], 0)
         done = replay(rec, tmp_path / "log.jsonl")
         assert (done.learned + seen[0], done.before) == (600, seen[0])
         assert replay(rec, tmp_path / "log.jsonl") == (0, 600)
@@ -206,6 +211,62 @@ def test_a_replay_learns_the_same_as_the_library_once_and_resumes_if_interrupted
         for user in range(5):
             assert_same(learned(rec, f"u{user}"), (state.updates[user], state.M[user], state.B[user]))
             assert rec.user(f"u{user}").impressions == 120
+
+
+@pytest.mark.parametrize(("after", "learned"), [(False, 250), (True, 500)], ids=["before", "after"])
+def test_an_interrupt_around_a_commit_counts_what_is_in_the_store(tmp_path, monkeypatch, after, learned):
+    with recommender(f"sqlite:///{tmp_path}/s.db") as rec:
+        log_of(rec, tmp_path / "log.jsonl", 600)
+        perform, pages = rec.perform, []
+
+        def interrupted_perform(operations, **rest):
+            pages.append(operations)
+            if len(pages) != 2 or after:
+                perform(operations, **rest)
+            if len(pages) == 2:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(rec, "perform", interrupted_perform)
+            with pytest.raises(Interrupted) as interrupted:
+                replay(rec, tmp_path / "log.jsonl")
+        assert interrupted.value.done.learned == learned
+        assert replay(rec, tmp_path / "log.jsonl") == (600 - learned, learned)
+
+
+def test_the_command_says_what_an_interrupted_replay_has_learned_and_how_to_go_on(tmp_path, monkeypatch):
+    log, url, catalog = tmp_path / "log.jsonl", f"sqlite:///{tmp_path}/s.db", tmp_path / "films.parquet"
+    thali.save_catalog(films(), catalog)
+    with recommender(f"sqlite:///{tmp_path}/other.db") as rec:
+        log_of(rec, log, 600)
+    words = ["replay", str(log), "--store", url, "--catalog", str(catalog)]
+    pages = []
+
+    @contextmanager
+    def bar(unit):
+        def advance(count):
+            pages.append(count)
+            if len(pages) == 2:
+                raise KeyboardInterrupt
+
+        yield advance
+
+    monkeypatch.setattr(commands, "_bar", bar)
+    stopped = CliRunner().invoke(app, words)
+    again = "To learn from the rest, run the same command again."
+    assert stopped.exit_code == 130
+    assert stopped.output == f"Interrupted. Learned from 500 lists in {log}. {again}\n"
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, done.output) == (
+        0, f"Learned from 100 lists in {log} (500 lines had been used previously).\n",
+    )  # fmt: skip
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "_recommender", interrupt)
+    early = CliRunner().invoke(app, words)
+    assert (early.exit_code, early.output) == (130, f"Interrupted. Learned from 0 lists in {log}. {again}\n")
 
 
 def test_of_a_log_that_has_grown_only_the_new_lines_are_learned(store_url, tmp_path):

@@ -37,6 +37,7 @@ class Shown:
     click_probability: float
     """Estimated probability of at least one click: 1 - Π(1 - belief), with each belief taken as a probability."""
     items: list[ShownItem]
+    """At least one item and at most K: the list is shorter if fewer than K items were left to choose from."""
 
     @property
     def id(self) -> str:

@@ -52,7 +52,7 @@ class LearnerAbout:
     name: str
     policy: str
     K: int
-    """Number of items in a list, unless the request gives another number."""
+    """The most items in a list, unless the request gives another number."""
     sigma: float
     alpha: float
     """Exploration parameter for a new user. With alpha="theory", it may differ for other users."""

@@ -35,6 +35,7 @@ from thali.service.recommender.showing import measure
 from thali.service.stores import StoreError
 from thali.service.stores.sqlite import SqliteStore
 from thali.service.web import page, reference
+from thali.tools import checks
 
 DEFAULT_K = 10
 # Seconds between two rounds of time-outs and removals, and the number of impressions that time out per transaction.
@@ -58,13 +59,11 @@ def make_recommender(settings: Settings) -> Recommender:
             raise ValueError(f"policy of learner {learner.name!r} must be one of {allowed}, got {learner.policy!r}")
         if learner.name in policies:
             raise ValueError(f"learners must have different names, got {learner.name!r} twice")
-        K = min(DEFAULT_K, len(catalog)) if learner.K is None else learner.K
-        if min(settings.limits.K, len(catalog)) < K:
-            rule = f"at most {settings.limits.K} and at most the number of items in the catalog ({len(catalog)})"
-            raise ValueError(f"K of learner {learner.name!r} must be {rule}, got {K}")
+        K = DEFAULT_K if learner.K is None else learner.K
+        checks.integer(f"K of learner {learner.name!r}", K, low=1, high=settings.limits.K)
         options = {"sigma": learner.sigma, "alpha": learner.alpha}
-        policy: Any = POLICIES[learner.policy](catalog, K, **{k: v for k, v in options.items() if v is not None})
-        policies[learner.name] = policy
+        policy: Any = POLICIES[learner.policy](catalog, few, **{k: v for k, v in options.items() if v is not None})
+        policies[learner.name] = policy.variant(K)  # K may exceed the number of items, which can grow
     recommender = Recommender(
         policies,
         settings.store,
@@ -161,12 +160,13 @@ def create_app_from_environment() -> Stack:
 def warm(recommender: Recommender) -> None:
     """Build the search index and compile all kernels, so that the first request does not have to wait for it."""
     for learner in recommender.learners.values():
-        policy = learner.policy
-        if len(recommender.catalog) >= policy.K:
+        K = min(learner.policy.K, len(recommender.catalog))
+        if K > 0:
+            policy = learner.variant(K, None)
             state: Any = policy.init(1)
             lists = policy.recommend(state)
             measure(policy, state, lists[0])
-            policy.update(state, lists, [[False] * policy.K], policy.gains(lists))
+            policy.update(state, lists, [[False] * K], policy.gains(lists))
 
 
 async def _tidy(batcher: Batcher, log: Log) -> None:

@@ -33,7 +33,11 @@ class RecommendBody(Body):
 
     user: Name = Field(description="The user's name. A new name creates a new user.", examples=["ana"])
     K: int | None = Field(
-        None, ge=1, le=LIMITS.K, description="Number of items in the list (default: the learner's K)."
+        None,
+        ge=1,
+        le=LIMITS.K,
+        description="The most items in the list (default: the learner's K). If fewer items are left to choose from, "
+        "the list has only those.",
     )
     candidates: Names | None = Field(None, description="Items to choose from (default: all items).")
     exclude: Names | None = Field(
@@ -99,7 +103,11 @@ class SimulationBody(Body):
         1000, ge=2, le=LIMITS.simulated_steps, description="Number of lists that each policy shows to the person."
     )
     K: int | None = Field(
-        None, ge=1, le=LIMITS.K, description="Number of items per list (default: the K of the service's first learner)."
+        None,
+        ge=1,
+        le=LIMITS.K,
+        description="The most items per list (default: the K of the service's first learner). If the catalog has fewer "
+        "items, lists have only those.",
     )
     theta: Weights | None = Field(
         None,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from thali.catalog.catalog import Catalog
+from thali.catalog.snapshot import Snapshot
 from thali.lab.simulate import simulate
 from thali.people import DiverseCascade
 from thali.people.drift import Drift
@@ -23,7 +24,7 @@ from thali_client.types import Simulated, SimulatedChange, SimulatedRun
 class Work:
     """What to simulate."""
 
-    catalog: Catalog
+    catalog: Snapshot
     policies: list[str]
     steps: int
     K: int
@@ -38,7 +39,7 @@ class Work:
 
 
 def run(work: Work) -> Simulated:
-    """Simulate with a copy of the catalog that has no removed items.
+    """Simulate with a catalog that has no removed items.
 
     Click models, and policies that learn about each item separately, need every item to be present.
     """

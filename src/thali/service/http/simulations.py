@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
-from thali.catalog.catalog import Catalog
+from thali.catalog.snapshot import Snapshot
 from thali.lab.simulate import recorded_steps
 from thali.policies import POLICIES
 from thali.service.http.batcher import Busy
@@ -36,7 +36,7 @@ class Simulations:
         self._compiled: set[str] = set()  # the policies that the process has already run
         self._lock = asyncio.Lock()
 
-    async def run(self, catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Simulated:
+    async def run(self, catalog: Snapshot, body: SimulationBody, K: int, limits: Limits) -> Simulated:
         """Run a simulation. Raises Refused if it breaks a rule or takes too long, or Busy if another one is running."""
         work = plan(catalog, body, K, limits)
         if self._lock.locked():
@@ -70,8 +70,11 @@ class Simulations:
         self._kill()
 
 
-def plan(catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Work:
-    """Check a request and turn it into work for the process. Raises Refused if the request breaks a rule."""
+def plan(catalog: Snapshot, body: SimulationBody, K: int, limits: Limits) -> Work:
+    """Check a request and turn it into work for the process. Raises Refused if the request breaks a rule.
+
+    K: the most items per list. Lists are shorter if the catalog has fewer items.
+    """
     unknown = [name for name in body.policies if name not in LEARNING]
     if unknown:
         raise Refused("policies", f"must contain only {', '.join(LEARNING)}, got {unknown[0]!r:.80}")
@@ -86,8 +89,9 @@ def plan(catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Work
             "steps",
             f"can be simulated only with a catalog of at most {MAX_ITEMS} items, got a catalog of {len(catalog)} items",
         )
-    if len(catalog) < K:
-        raise Refused("K", f"must be at most the number of items in the catalog ({len(catalog)}), got {K}")
+    if not len(catalog):
+        raise Refused("catalog", "must have at least one item to choose from, got none")
+    K = min(K, len(catalog))
     if body.since >= body.steps:
         raise Refused("since", f"must be less than steps ({body.steps}), got {body.since}")
     recorded = checked("points", recorded_steps, body.points, steps=body.steps)
@@ -114,7 +118,7 @@ def plan(catalog: Catalog, body: SimulationBody, K: int, limits: Limits) -> Work
     return Work(catalog, body.policies, body.steps, K, theta, changes, body.seed, points, body.trace)
 
 
-def _preferences(field: str, theta: dict[str, float], catalog: Catalog) -> list[float]:
+def _preferences(field: str, theta: dict[str, float], catalog: Snapshot) -> list[float]:
     """Return preferences in the order of the catalog's topics. Topics that are left out have preference 0."""
     known = set(catalog.topics)
     unknown = [topic for topic in theta if topic not in known]

@@ -32,7 +32,7 @@ class Learner:
 
     def variant(self, K: int | None, alpha: float | None) -> LinearPolicy:
         """Return the learner's policy with another K or α."""
-        if K is None and alpha is None:
+        if K in (None, self.policy.K) and alpha is None:
             return self.policy
         key = K or self.policy.K, alpha
         if key not in self._variants:

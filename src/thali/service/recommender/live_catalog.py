@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from thali.catalog.catalog import Catalog
+from thali.catalog.snapshot import weights_by_topic
 from thali.service.stores.records import Heading, StoreError
 from thali.service.stores.sql import SqlStore
+
+# Longer texts are not numbers. Python refuses to convert very long ones.
+MOST_DIGITS = 100
 
 
 class LiveCatalog:
@@ -19,6 +24,9 @@ class LiveCatalog:
     An *epoch* is the period in which a store has the same catalog file. Its number grows by one when another catalog
     replaces that file. Changes are numbered within an epoch, and every process applies them in that order. Methods that
     take a store must be called in a transaction.
+
+    The name of an item is text or a whole number, and a number and its text are the same name: 5 and "5" are one item.
+    Names become text in files and URLs, where the two could not be told apart.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -28,8 +36,8 @@ class LiveCatalog:
         self._digest = content_digest(catalog)
         self._applied = 0  # how many changes of this epoch were applied
         self._topic_number = {str(name): j for j, name in enumerate(catalog.topics)}
-        # The weights of changed items before their first change, or None for items that did not exist.
-        self._original: dict[Any, dict[Any, float] | None] = {}
+        # Changed items by their names as text: name, and weights before the first change or None if it did not exist.
+        self._original: dict[str, tuple[Any, dict[Any, float] | None]] = {}
 
     def set_up(self, store: SqlStore, *, replace: bool) -> None:
         """Apply the changes in the store. If the store has another catalog, first begin a new epoch.
@@ -53,7 +61,8 @@ class LiveCatalog:
         """Apply the changes that were recorded since the last call."""
         if store.change_count(self.epoch) != self._applied:
             for change in store.changes(self.epoch, self._applied):
-                self._original.setdefault(change.item, self.weights(change.item))
+                original = self.own_name(change.item), self.weights(change.item)
+                self._original.setdefault(str(change.item), original)
                 self._put(change.item, change.weights)
                 self._applied = change.seq
 
@@ -65,31 +74,43 @@ class LiveCatalog:
                 "the contents of the store were replaced by data of another catalog: restart this process with that "
                 "catalog"
             )
-        for item, weights in self._original.items():
+        for item, weights in self._original.values():
             self._put(item, weights)
         self._original.clear()
 
     def weights(self, item: Any) -> dict[Any, float] | None:
         """Return the weights of an item by topic, or None if there is no such item."""
-        e = self.catalog.find(item)
-        return None if e is None else self.weights_of(e)
+        e = self.find(item)
+        return None if e is None else weights_by_topic(self.catalog.sparse, self.catalog.topics, e)
 
-    def weights_of(self, e: int) -> dict[Any, float]:
-        """Return the weights of item number e by topic."""
-        begin, end, topics, weights = self.catalog.sparse
-        entries = slice(int(begin[e]), int(end[e]))
-        names = self.catalog.topics
-        return {names[j]: w for j, w in zip(topics[entries].tolist(), weights[entries].tolist(), strict=True)}
+    def find(self, item: str | int) -> int | None:
+        """Return the number of an item in the catalog, or None if there is no such item."""
+        found = self.catalog.find(item)
+        return self.catalog.find(_other_form(item)) if found is None else found
+
+    def own_name(self, item: str | int) -> Any:
+        """Return the name that an item has in the catalog, such as 5 for "5". If there is no such item, return item."""
+        e = self.find(item)
+        return item if e is None else self.catalog.items[e]
 
     def _put(self, item: Any, weights: dict[Any, float] | None) -> None:
+        name = self.own_name(item)
         if weights is None:
-            if self.catalog.find(item) is not None:
-                self.catalog.remove(item)
+            if self.catalog.find(name) is not None:
+                self.catalog.remove(name)
             return
         row = np.zeros(self.catalog.d)
         for topic, weight in weights.items():
             row[self._topic_number[str(topic)]] = weight  # the store keeps the names of topics as text
-        self.catalog.put(item, row)
+        self.catalog.put(name, row)
+
+
+def _other_form(item: str | int) -> str | int | None:
+    """Return the text of a whole number, or the whole number that a text writes in the usual way (not as "05")."""
+    if not isinstance(item, str):
+        return str(item)
+    usual = item.isascii() and item.removeprefix("-").isdigit() and len(item) <= MOST_DIGITS and str(int(item)) == item
+    return int(item) if usual else None
 
 
 def check_names(catalog: Catalog) -> None:
@@ -97,6 +118,14 @@ def check_names(catalog: Catalog) -> None:
     for name in catalog.items:
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise TypeError(f"items of Recommender's catalog must be text or whole numbers, got {name!r:.80}")
+    if len(set(map(type, catalog.items))) > 1:
+        numbers = {str(name) for name in compress(catalog.items, catalog.present) if isinstance(name, int)}
+        for name in compress(catalog.items, catalog.present):
+            if isinstance(name, str) and name in numbers:
+                raise ValueError(
+                    f"items of Recommender's catalog must be different when written as text, got {int(name)} and "
+                    f"{name!r:.80}"
+                )
     if len(set(map(str, catalog.topics))) < catalog.d:
         raise ValueError(
             f"topics of Recommender's catalog must be different when written as text, got {catalog.topics!r:.80}"

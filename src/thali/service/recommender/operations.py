@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 from uuid import UUID
 
@@ -210,6 +211,15 @@ def checked(field: str, check: Callable[..., Any], value: Any, **rule: Any) -> A
         return check(field, value, **rule)
     except (TypeError, ValueError) as error:
         raise Refused(field, str(error).removeprefix(f"{field} ")) from None
+
+
+def item_name(field: str, name: Any) -> str | int:
+    """Check that something can be the name of an item: text, or a whole number."""
+    if isinstance(name, str):
+        return name
+    if isinstance(name, Integral) and not isinstance(name, bool):
+        return int(name)
+    raise Refused(field, f"must be text or a whole number, got {name!r:.80}")
 
 
 def id_bytes(id: Any, field: str = "impression") -> bytes:

@@ -67,6 +67,9 @@ class Recommender:
     may arrive late, twice, in any order, and from several threads or processes. Change the catalog only with
     :meth:`put_item` and :meth:`remove_item`.
 
+    Names of users are text. Names of items are text or whole numbers, and a number and its text are the same name: 5
+    and "5" are one item.
+
     Parameters
     ----------
     policy: a policy of the linear family that explores by optimism and does not forget. For several learners, a mapping
@@ -301,8 +304,10 @@ class Recommender:
     ) -> Shown:
         """Recommend a list to a user, and store it as an impression.
 
-        K and alpha: by default, those of the learner. candidates: the names of the items to choose from, by default
-        all items. exclude: the names of items not to show. learner: by default, the one that the user is assigned to.
+        K and alpha: by default, those of the learner. K is the most items: the list is shorter if fewer items are left
+        to choose from. If none is left, :class:`Refused` is raised. candidates: the names of the items to choose from,
+        by default all items. exclude: the names of items not to show; names that do not exist are ignored. learner: by
+        default, the one that the user is assigned to.
         """
         shown: Shown = self._one(Recommend(user, K, candidates, exclude, learner, alpha))
         return shown

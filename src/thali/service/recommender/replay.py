@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ PAGE = 250
 #: The store keeps the progress of replays as values whose names begin with this.
 PREFIX = "replay:"
 FIELDS = ("user", "items", "clicked", "time", "learner")
+#: A mark in the store that records progress: its name, with a digest of the lines so far, and the number of the line.
+Mark = tuple[str, str]
 
 
 class Replayed(NamedTuple):
@@ -26,6 +29,14 @@ class Replayed(NamedTuple):
     """The number of lines that this replay learned."""
     before: int
     """The number of lines of the same file that were already learned previously."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A replay was interrupted. done: what it had learned by then, which is in the store."""
+
+    def __init__(self, done: Replayed) -> None:
+        super().__init__(f"the replay was interrupted after it had learned from {done.learned} lists")
+        self.done = done
 
 
 def replay(
@@ -41,13 +52,33 @@ def replay(
 
     The whole file is checked before anything is learned. The store records the progress, with a digest of the lines
     so far. An interrupted replay therefore resumes where it stopped, replaying the same file again does nothing, and
-    replaying a log that has grown learns only the new lines. If two processes replay the same log at the same time,
-    one of them fails with :class:`Conflict`.
+    replaying a log that has grown learns only the new lines. A KeyboardInterrupt becomes :class:`Interrupted`, which
+    says how many lines were learned. If two processes replay the same log at the same time, one of them fails with
+    :class:`Conflict`.
     """
     source = Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"log must be an existing file with lines of JSON, found nothing at {source}")
-    before, progress_mark = _find_progress(source, recommender.meta_with_prefix(PREFIX))
+    before, mark = _find_progress(source, recommender.meta_with_prefix(PREFIX))
+    learned, next_mark = 0, mark
+    page: list[AddPast] = []
+    try:
+        _check(recommender, source, before)
+        for page, next_mark in _pages(source, before):
+            _learn(recommender, page, mark, next_mark)
+            mark = next_mark
+            learned += len(page)
+            progress(len(page))
+    except KeyboardInterrupt:
+        # The interrupt may have come after the commit. The mark in the store tells.
+        if next_mark is not None and next_mark != mark and next_mark[0] in recommender.meta_with_prefix(PREFIX):
+            learned += len(page)
+        raise Interrupted(Replayed(learned, before)) from None
+    return Replayed(learned, before)
+
+
+def _check(recommender: Recommender, source: Path, before: int) -> None:
+    """Check all lines after the first ``before``."""
     now = recommender.clock()
     for number, _, past in _lines(source):
         if number > before:
@@ -55,42 +86,30 @@ def replay(
                 check_past(recommender, past, now)
             except Refused as refusal:
                 raise ValueError(f"{source}, line {number}: {refusal}") from None
-    page: list[AddPast] = []
-    learned = 0
-    for number, digest, past in _lines(source):
-        if number <= before:
-            continue
-        page.append(past)
-        if len(page) == PAGE:
-            progress_mark = _learn(recommender, page, progress_mark, digest, number)
-            learned += len(page)
-            progress(len(page))
-            page.clear()
-    if page:
-        _learn(recommender, page, progress_mark, digest, number)
-        learned += len(page)
-        progress(len(page))
-    return Replayed(learned, before)
 
 
-def _learn(
-    recommender: Recommender, page: list[AddPast], mark: tuple[str, str] | None, digest: str, number: int
-) -> tuple[str, str]:
-    """Learn lines, and replace the mark (name and value) that records the progress.
+def _pages(source: Path, before: int) -> Iterator[tuple[list[AddPast], Mark]]:
+    """Yield the lines after the first ``before``, page by page, and the mark for the progress after each page."""
+    new = ((number, digest, past) for number, digest, past in _lines(source) if number > before)
+    while lines := list(islice(new, PAGE)):
+        number, digest, _ = lines[-1]
+        yield [past for _, _, past in lines], (f"{PREFIX}{digest}", str(number))
+
+
+def _learn(recommender: Recommender, page: list[AddPast], mark: Mark | None, new: Mark) -> None:
+    """Learn lines, and replace the mark that records the progress.
 
     Fails with Conflict if another process has replaced the mark in the meantime.
     """
-    new = f"{PREFIX}{digest}", str(number)
     replacement = [SetMeta(*new, expected=None)]
     if mark is not None:
         replacement.insert(0, SetMeta(mark[0], None, expected=mark[1]))
     recommender.perform([*replacement, *page], whole=True)
-    return new
 
 
-def _find_progress(path: Path, marks: dict[str, str]) -> tuple[int, tuple[str, str] | None]:
-    """Return how many lines of a file were already learned, and the name and value of the mark that records it."""
-    progress: tuple[int, tuple[str, str] | None] = 0, None
+def _find_progress(path: Path, marks: dict[str, str]) -> tuple[int, Mark | None]:
+    """Return how many lines of a file were already learned, and the mark that records it."""
+    progress: tuple[int, Mark | None] = 0, None
     if marks:
         for number, digest, _ in _lines(path):
             name = f"{PREFIX}{digest}"

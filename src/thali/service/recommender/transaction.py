@@ -93,9 +93,9 @@ class Transaction:
         self.tastes: dict[Key, Taste] = {}
         self.unusable: dict[Key, UnusableRecord] = {}
         self.forgotten: set[str] = set()
-        #: Items that this transaction added or changed (weights by topic) or removed (None). The catalog in memory
-        #: changes only after the commit.
-        self.changed: dict[Any, dict[Any, float] | None] = {}
+        #: Items that this transaction added or changed (weights by topic) or removed (None), by their names as text.
+        #: The catalog in memory changes only after the commit.
+        self.changed: dict[str, dict[Any, float] | None] = {}
 
     def run(self, operations: Sequence[Operation]) -> list[Any]:
         """Run the handlers of operations. Returns the result or exception of each."""

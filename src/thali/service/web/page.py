@@ -25,7 +25,7 @@ def files() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in KINDS}
 
 
-@router.api_route("/", methods=["GET", "HEAD"])
+@router.get("/")
 async def page() -> Response:
     """Return the page."""
     return file_response("index.html")

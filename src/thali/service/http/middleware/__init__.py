@@ -9,7 +9,8 @@ A request passes them in this order, and its response passes them in the reverse
 5. ``AllowedHosts`` comes early, so that a request for another host gets no other information about this service.
 6. ``RequestLimits`` makes cheap checks, before the key is compared and before any of the body is read.
 7. ``Keys`` finds out the caller's role. Each route decides for itself which role it requires.
-8. ``FastPath`` responds to the two most frequent requests itself, and passes all others on to the framework.
+8. ``HeadRequests`` is below ``AccessLog``, which records the method as it was sent.
+9. ``FastPath`` responds to the two most frequent requests itself, and passes all others on to the framework.
 
 If a request breaks several rules, the caller is told about the first one in this order.
 
@@ -29,6 +30,7 @@ from thali.service.http.metrics import Metrics
 from thali.service.http.middleware.access_log import AccessLog
 from thali.service.http.middleware.errors import Errors, ReportError
 from thali.service.http.middleware.fast import FastPath, FastRoute
+from thali.service.http.middleware.head import HeadRequests
 from thali.service.http.middleware.hosts import AllowedHosts
 from thali.service.http.middleware.keys import Keys
 from thali.service.http.middleware.limits import RequestLimits
@@ -55,6 +57,7 @@ class Stack:
     ) -> None:
         self.app = app
         inner: App = FastPath(app, fast_routes)
+        inner = HeadRequests(inner)
         inner = Keys(inner, settings.keys)
         inner = RequestLimits(inner, settings.limits.body)
         if settings.hosts:

@@ -32,9 +32,9 @@ async def items(
     if not contains:
         return json_response(await service.batcher.one(operation))
     # An empty transaction first applies the item changes of other processes. The search over all names then runs in a
-    # thread, so that it does not delay other requests.
+    # thread, so that it does not delay other requests, which may change items meanwhile.
     await service.batcher.perform(())
-    return json_response(await asyncio.to_thread(find_items, service.recommender, operation))
+    return json_response(await asyncio.to_thread(find_items, service.recommender.catalog.snapshot(), operation))
 
 
 @router.get("/v1/items/{item:path}", summary="Get an item", responses=documented(Item, 404))

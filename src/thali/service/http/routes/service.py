@@ -39,7 +39,8 @@ async def simulations(request: Request, body: SimulationBody) -> Response:
     service = authorize(request, "write")
     recommender = service.recommender
     K = body.K or next(iter(recommender.learners.values())).policy.K
-    return json_response(await service.simulations.run(recommender.catalog, body, K, service.settings.limits))
+    catalog = recommender.catalog.snapshot()
+    return json_response(await service.simulations.run(catalog, body, K, service.settings.limits))
 
 
 @router.get("/v1/about", summary="Describe the service", responses=documented(About))

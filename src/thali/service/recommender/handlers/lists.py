@@ -22,6 +22,7 @@ from thali.service.recommender.operations import (
     Undo,
     checked,
     id_text,
+    item_name,
 )
 from thali.service.stores.records import Impression, new_id, unpack_shown
 from thali.tools import checks
@@ -38,12 +39,12 @@ MAX_ALPHA = 1e6
 
 
 def recommend(transaction: Transaction, operation: Recommend) -> Shown:
-    """Choose a list, and record it as an impression."""
+    """Choose a list, and record it as an impression. It has fewer than K items if fewer are left to choose from."""
     recommender = transaction.recommender
     learner = recommender.find_learner(operation.user, operation.learner)
-    policy = _policy(recommender, learner, operation)
+    alpha = _check_options(recommender, operation)
     state = transaction.taste((operation.user, learner.name)).state
-    chosen = _choose(recommender, policy, state, operation)
+    policy, chosen = _choose(recommender, learner, alpha, state, operation)
     measured = showing.measure(policy, state, chosen)
     items = [recommender.catalog.items[e] for e in chosen.tolist()]
     shown = transaction.show(new_id(transaction.now), operation.user, learner.name, items, measured)
@@ -52,36 +53,46 @@ def recommend(transaction: Transaction, operation: Recommend) -> Shown:
     return response
 
 
-def _policy(recommender: Recommender, learner: Learner, operation: Recommend) -> LinearPolicy:
-    """Return the learner's policy with the requested K and α."""
-    K, alpha, items = operation.K, operation.alpha, len(recommender.catalog)
-    if K is not None:
-        checked("K", checks.integer, K, low=1, high=recommender.most_K)
-    if (K or learner.policy.K) > items:
-        raise Refused("K", f"must be at most the number of items in the catalog ({items}), got {K or learner.policy.K}")
-    if alpha is not None:
-        alpha = checked("alpha", checks.number, alpha, low=0.0, high=MAX_ALPHA)
-    return learner.variant(K, alpha)
+def _check_options(recommender: Recommender, operation: Recommend) -> float | None:
+    """Check the requested K and α. Return α, or None for that of the learner."""
+    if operation.K is not None:
+        checked("K", checks.integer, operation.K, low=1, high=recommender.most_K)
+    if operation.alpha is None:
+        return None
+    alpha: float = checked("alpha", checks.number, operation.alpha, low=0.0, high=MAX_ALPHA)
+    return alpha
 
 
-def _choose(recommender: Recommender, policy: LinearPolicy, state: LinearState, operation: Recommend) -> Integers:
-    if operation.candidates is None and operation.exclude is None:
-        return np.asarray(policy.recommend(state)[0])
+def _choose(
+    recommender: Recommender, learner: Learner, alpha: float | None, state: LinearState, operation: Recommend
+) -> tuple[LinearPolicy, Integers]:
+    """Return the items of a list, and the policy that chose them: the learner's, with K as the most items."""
     candidates = None if operation.candidates is None else _items(recommender, "candidates", operation.candidates)
     # Names that do not exist are ignored: an item may have been removed after the user saw it.
     exclude = None if operation.exclude is None else _items(recommender, "exclude", operation.exclude, missing=True)
+    policy = learner.variant(operation.K, alpha)
     try:
-        return np.asarray(policy.recommend(state, candidates=candidates, exclude=exclude)[0])
+        lists = policy.recommend(state, candidates=candidates, exclude=exclude)
     except TooFewItems as error:
-        field = "exclude" if candidates is None else "candidates"
-        raise Refused(field, f"must leave at least K = {policy.K} items to choose from, got {error.left}") from None
+        if error.left == 0:
+            raise _nothing_left(operation) from None
+        policy = learner.variant(error.left, alpha)
+        lists = policy.recommend(state, candidates=candidates, exclude=exclude)
+    return policy, np.asarray(lists[0])
+
+
+def _nothing_left(operation: Recommend) -> Refused:
+    if operation.candidates is None and operation.exclude is None:
+        return Refused("catalog", "must have at least one item to choose from, got none")
+    field = "exclude" if operation.candidates is None else "candidates"
+    return Refused(field, "must leave at least one item to choose from, got none")
 
 
 def _items(recommender: Recommender, field: str, names: Any, *, missing: bool = False) -> Integers:
     """Return the item numbers of names. missing: whether to ignore names that are not in the catalog."""
     numbers = []
     for index, name in enumerate(checked(field, checks.sequence, names)):
-        e = recommender.catalog.find(name)
+        e = recommender.live.find(name if type(name) is str else item_name(f"{field}[{index}]", name))
         if e is not None:
             numbers.append(e)
         elif not missing:
