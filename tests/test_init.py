@@ -30,7 +30,7 @@ def test_simulate_is_a_function_in_any_order_of_imports(first):
 
 def test_modules_are_attributes_and_unknown_names_are_errors():
     assert output_of("import thali; print(thali.theory.LEAST_SIGMA, thali.datasets.movielens_1m.__name__)") == (
-        "1e-06 movielens_1m"
+        "0.001 movielens_1m"
     )
     with pytest.raises(AttributeError, match="No thali attribute Catalogue"):
         thali.Catalogue  # noqa: B018 (the access is the test)

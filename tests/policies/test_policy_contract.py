@@ -279,9 +279,9 @@ def test_a_state_with_arrays_of_another_shape_is_refused_before_it_is_read(polic
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sigma": 0.0}, "sigma of .* must be a number of at least 1e-06, got 0.0"),
-        ({"sigma": -1.0}, "sigma of .* must be a number of at least 1e-06, got -1.0"),
-        ({"sigma": float("nan")}, "sigma of .* must be a number of at least 1e-06, got nan"),
+        ({"sigma": 0.0}, "sigma of .* must be a number of at least 0.001, got 0.0"),
+        ({"sigma": -1.0}, "sigma of .* must be a number of at least 0.001, got -1.0"),
+        ({"sigma": float("nan")}, "sigma of .* must be a number of at least 0.001, got nan"),
         ({"alpha": -1.0}, "alpha of .* must be a number of at least 0, got -1.0"),
         ({"alpha": float("inf")}, "alpha of .* must be"),
         ({"alpha": "much"}, "alpha of .* must be a number of at least 0, or 'theory', got 'much'"),
