@@ -28,7 +28,12 @@ def thali_command(*words, **options):
 def thali_here(*words, cwd="."):
     """Run a command in this process, and return the same as thali_command. This saves a second of imports."""
     words = ["thali", *map(str, words)]
-    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as errors, chdir(cwd), patch("sys.argv", words):
+    with (
+        redirect_stdout(StringIO()) as out,
+        redirect_stderr(StringIO()) as errors,
+        chdir(cwd),
+        patch("sys.argv", words),
+    ):
         try:
             main()
             code = 0

@@ -159,7 +159,7 @@ def session(policy, users, steps=12):
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing(make, threads):
-    for users in range(1, 8):
+    for users in (1, 2, 4, 7):
         single, threaded = larger(make), larger(make, threads=threads)
         lists, state = session(single, users)
         threaded_lists, threaded_state = session(threaded, users)
@@ -180,7 +180,7 @@ def test_threads_change_nothing(make, threads):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_one_policy_serves_several_python_threads_at_once(make, threads):
     expected = [session(larger(make), users) for users in (1, 2, 3, 4)]
-    for _ in range(5):  # the first lists are requested before the catalog's index is built
+    for _ in range(2):  # the first lists are requested before the catalog's index is built
         shared = larger(make, threads=threads)
         with ThreadPoolExecutor(4) as pool:
             sessions = list(pool.map(lambda users: session(shared, users), (1, 2, 3, 4)))  # noqa: B023 (done before the next iteration)
