@@ -282,11 +282,19 @@ def report(
     from rich.console import Console
 
     from thali.lab.report import build
+    from thali.lab.runner import installed
     from thali.lab.terminal import ledger_table
 
     console = Console()
     made = build(folder)
-    console.print(ledger_table(made.findings))
+    if made.findings:
+        console.print(ledger_table(made.findings))
+    if made.made_by != [installed()]:
+        console.print(
+            f"The rows were made by thali {', '.join(made.made_by)}. The installed version is {installed()}.",
+            soft_wrap=True,
+            highlight=False,
+        )
     console.print(f"Report: {made.page}; {len(made.pictures)} figures in {folder / 'figures'}", soft_wrap=True)
 
 
@@ -362,7 +370,7 @@ def _perform(
             Progress(*columns, console=console, speed_estimate_period=300.0) as bars,
         ):
             bar = bars.add_task("starting", total=None)
-            runner.run(
+            names = runner.run(
                 experiments,
                 runner.Store(out),
                 executor,
@@ -371,8 +379,9 @@ def _perform(
                 progress=lambda done, total, last: bars.update(
                     bar, completed=done, total=total, description=last or "starting"
                 ),
+                notice=lambda sentence: console.print(sentence, soft_wrap=True, highlight=False),
             )
     except KeyboardInterrupt:
         console.print("Stopped. Finished tasks are stored; run the same command again to resume.")
         raise typer.Exit(130) from None
-    return Results(out, experiments, seed=seed)
+    return Results(out, names)
