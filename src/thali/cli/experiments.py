@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thali.tools.extras import require
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -46,6 +48,9 @@ Splits = Annotated[
 ]
 Name = Annotated[str, typer.Argument(help="Name of an experiment, as listed by 'thali experiments'.")]
 
+# The modules that rows need, and those that figures need in addition. They are checked before a command does any work.
+ROWS = ("polars",)
+FIGURES = (*ROWS, "matplotlib")
 # The width that wide tables need, in columns, even if the terminal is narrower.
 WIDE = 130
 
@@ -83,6 +88,7 @@ def reproduce(
 
     Example: thali reproduce --full --at practical
     """
+    require("thali reproduce", "lab", *FIGURES, *_workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.report import build
@@ -158,6 +164,7 @@ def run(
 
     Example: thali run synthetic/20k --users 4 --steps 1000
     """
+    require("thali run", "lab", *ROWS, *_workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.terminal import outcomes_table
@@ -194,6 +201,7 @@ def sweep(
 
     Example: thali sweep synthetic/20k --alpha 1,8,theory --sigma 0.1,1
     """
+    require("thali sweep", "lab", *FIGURES, *_workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.figures import sweep as draw
@@ -245,6 +253,7 @@ def robustness(
 
     Example: thali robustness movielens --policies CascadeLSB,LSBGreedy
     """
+    require("thali robustness", "lab", *FIGURES, *_workers_need(cluster))
     from dataclasses import replace
 
     from rich.console import Console
@@ -279,6 +288,7 @@ def report(
 
     Rewrite report.html and its figures, and print a verdict on each claim of the paper, without running any experiment.
     """
+    require("thali report", "lab", *FIGURES)
     from rich.console import Console
 
     from thali.lab.report import build
@@ -296,6 +306,11 @@ def report(
             highlight=False,
         )
     console.print(f"Report: {made.page}; {len(made.pictures)} figures in {folder / 'figures'}", soft_wrap=True)
+
+
+def _workers_need(cluster: str | None) -> tuple[str, ...]:
+    """The modules that the workers need in addition."""
+    return () if cluster is None else ("distributed",)
 
 
 def _changed(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from thali.datasets.interactions import Interactions, memberships
+from thali.tools.extras import require
 
 if TYPE_CHECKING:
     import polars as pl
@@ -294,10 +295,7 @@ def codes_of(column: pl.Series) -> tuple[list[Any], np.ndarray]:
 
 def polars() -> Any:
     """Import polars and return it. If it is missing, raise an error that says what to install."""
-    try:
-        import polars as library
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "thali.datasets needs polars, which the extra 'lab' installs: pip install 'thali[lab]'"
-        ) from error
+    require("thali.datasets", "lab", "polars")
+    import polars as library
+
     return library
