@@ -11,8 +11,10 @@ from running import Inline
 import thali
 from thali.lab.figures import COLORS, OTHER_COLORS, looks
 from thali.lab.report import build
+from thali.lab.results import Results
 from thali.lab.runner import Store, run
 from thali.lab.settings import PRACTICAL, Experiment, Setting
+from thali.lab.sources import SOURCES, add_source, selected
 
 MINE = Experiment("mine/first", "synthetic", 3, 2, steps=20, users=2, splits=1, settings=(PRACTICAL,))
 
@@ -96,3 +98,31 @@ def test_the_figure_draws_an_added_policy_in_its_color(tmp_path, monkeypatch):
     run([replace(MINE, policies=("CascadeLSB", "Mine"))], Store(tmp_path), Inline())
     made = build(tmp_path)
     assert pl.Series([OTHER_COLORS[0] in path.read_text() for path in made.pictures]).all()
+
+
+def test_your_own_data_are_a_source(tmp_path):
+    rows = [(user, item, 1 + (user + item) % 5) for user in range(20) for item in range(8) if (user * item) % 3]
+    topics = {item: [f"t{item % 3}"] for item in range(8)}
+    data = thali.datasets.Interactions.of(rows, topics)
+    experiment = replace(MINE, source="my films", users=4, splits=2, policies=("CascadeLSB", "Random"))
+    with pytest.raises(ValueError, match="source of mine/first must be one of .*, got 'my films'"):
+        run([experiment], Store(tmp_path), Inline())
+    try:
+        add_source("my films", data, at_least=3)
+        names = run([experiment], Store(tmp_path), Inline())
+        assert run([replace(experiment, clicks="dependent-click")], Store(tmp_path / "other"), Inline()) != names
+        assert set(Store(tmp_path).rows(names)["user"]) <= set(map(str, range(20)))
+        others = thali.datasets.Interactions.of([(f"other {u}", e, v) for u, e, v in rows], topics)
+        add_source("my films", others)
+        run([experiment], Store(tmp_path), Inline())
+        with pytest.raises(ValueError, match="come from different data sets"):
+            list(Results(tmp_path).curves)
+        add_source("my films", data)
+        assert selected("my films", None) is not data
+        assert len(selected("my films", None)) == len(data), "the data that were added last"
+    finally:
+        del SOURCES["my films"]
+    with pytest.raises(ValueError, match="name of add_source must not be .* thali's own, got 'movielens'"):
+        add_source("movielens", data)
+    with pytest.raises(TypeError, match="data of add_source"):
+        add_source("my films", rows)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thali.cli.tables import AtLeast, DuplicatesOption, MostActiveItems, MostActiveUsers, Separator, Tables
 from thali.tools.extras import require
 
 if TYPE_CHECKING:
@@ -46,7 +48,32 @@ Splits = Annotated[
         "(default: as in the experiment).",
     ),
 ]
-Name = Annotated[str, typer.Argument(help="Name of an experiment, as listed by 'thali experiments'.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="Name of an experiment, as listed by 'thali experiments'. "
+        "With --interactions, a name of your choice of the form suite/experiment."
+    ),
+]
+InteractionsTable = Annotated[
+    Path | None,
+    typer.Option(
+        help="Run the experiment on the people of your own table, with columns user, item and value. "
+        "If there is no 'value' column, each row counts as 1. Needs --items."
+    ),
+]
+ItemsTable = Annotated[
+    Path | None, typer.Option(help="With --interactions: table of all items, with columns item and topics.")
+]
+Topics = Annotated[
+    int | None,
+    typer.Option(
+        "--d", min=1, help="With --interactions: number of topics, those with the most items (default: all topics)."
+    ),
+]
+Length = Annotated[
+    int | None, typer.Option("--K", min=1, help="With --interactions: number of items per list (default: 4).")
+]
 
 # The modules that rows need, and those that figures need in addition. They are checked before a command does any work.
 ROWS = ("polars",)
@@ -151,6 +178,15 @@ def run(
             help="Values of the learning rate σ, separated by commas (default: 0.1). Can only be used with --alpha."
         ),
     ] = None,
+    interactions: InteractionsTable = None,
+    items: ItemsTable = None,
+    d: Topics = None,
+    K: Length = None,
+    separator: Separator = None,
+    duplicates: DuplicatesOption = None,
+    at_least: AtLeast = None,
+    most_active_users: MostActiveUsers = None,
+    most_active_items: MostActiveItems = None,
     data: Data = None,
     out: Out = Path("results"),
     workers: Workers = None,
@@ -163,6 +199,8 @@ def run(
     store the results as Parquet files. You can stop with Ctrl-C; the same command then resumes where it stopped.
 
     Example: thali run synthetic/20k --users 4 --steps 1000
+
+    Example: thali run mine/first --interactions clicks.csv --items items.csv
     """
     require("thali run", "lab", *ROWS, *_workers_need(cluster))
     from rich.console import Console
@@ -170,7 +208,8 @@ def run(
     from thali.lab.terminal import outcomes_table
 
     console = Console(width=max(WIDE, Console().width))
-    experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
+    tables = Tables(interactions, items, separator, duplicates, at_least, most_active_users, most_active_items)
+    experiment = _changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
     results = _perform([experiment], data, out, workers, cluster, seed, console)
     console.print(outcomes_table(results, [experiment.name]))
     console.print(
@@ -188,6 +227,15 @@ def sweep(
     users: Users = None,
     steps: Steps = None,
     splits: Splits = None,
+    interactions: InteractionsTable = None,
+    items: ItemsTable = None,
+    d: Topics = None,
+    K: Length = None,
+    separator: Separator = None,
+    duplicates: DuplicatesOption = None,
+    at_least: AtLeast = None,
+    most_active_users: MostActiveUsers = None,
+    most_active_items: MostActiveItems = None,
     data: Data = None,
     out: Out = Path("results/sweep"),
     workers: Workers = None,
@@ -209,7 +257,8 @@ def sweep(
     from thali.policies import POLICIES, optimistic
 
     console = Console()
-    experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
+    tables = Tables(interactions, items, separator, duplicates, at_least, most_active_users, most_active_items)
+    experiment = _changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
     without_alpha = [policy for policy in experiment.policies if policy in POLICIES and not optimistic(policy)]
     if without_alpha:
         raise ValueError(f"policies of sweep must have the parameter alpha, got {', '.join(without_alpha)}")
@@ -254,8 +303,6 @@ def robustness(
     Example: thali robustness movielens --policies CascadeLSB,LSBGreedy
     """
     require("thali robustness", "lab", *FIGURES, *_workers_need(cluster))
-    from dataclasses import replace
-
     from rich.console import Console
 
     from thali.lab.robustness import Matrix
@@ -313,8 +360,34 @@ def _workers_need(cluster: str | None) -> tuple[str, ...]:
     return () if cluster is None else ("distributed",)
 
 
+def _experiment(name: str, tables: Tables, d: int | None, K: int | None, data: Path | None) -> Experiment:
+    """Return the experiment with this name, or a new one with the people of your own tables."""
+    from thali.lab.settings import EXPERIMENTS, SUITES, Experiment
+    from thali.lab.sources import PUBLISHED, add_source
+
+    if tables.interactions is None:
+        tables.refuse("got it without", items=tables.items, d=d, K=K)
+        if name not in EXPERIMENTS:
+            raise ValueError(
+                f"experiment must be a name that 'thali experiments' lists, got {name!r}; to use your own tables, add "
+                "--interactions and --items"
+            )
+        return EXPERIMENTS[name]
+    if data is not None:
+        raise ValueError(f"--data can only be used without --interactions, got {data}")
+    experiment = Experiment(name, name.partition("/")[0], d=1, K=K or 4, steps=2000, users=20)
+    if experiment.suite in SUITES or experiment.suite in PUBLISHED:
+        raise ValueError(
+            f"name must have a suite of your own before the slash, such as mine/first, got {name!r}: thali has its own "
+            f"experiments in {experiment.suite!r}"
+        )
+    read = tables.read()
+    add_source(experiment.source, read)
+    return replace(experiment, d=d or len(read.topics))
+
+
 def _changed(
-    name: str,
+    experiment: Experiment,
     users: int | None,
     steps: int | None,
     splits: int | None,
@@ -323,13 +396,8 @@ def _changed(
     sigma: str | None,
 ) -> Experiment:
     """Return an experiment with the given settings replaced."""
-    from dataclasses import replace
+    from thali.lab.settings import setting_of
 
-    from thali.lab.settings import EXPERIMENTS, setting_of
-
-    if name not in EXPERIMENTS:
-        raise ValueError(f"experiment must be a name that 'thali experiments' lists, got {name!r}")
-    experiment = EXPERIMENTS[name]
     if users is not None:
         experiment = replace(experiment, users=users, splits=min(experiment.splits, users))
     if splits is not None:

@@ -228,11 +228,12 @@ def _curve(rows: pl.DataFrame) -> Curve:
     points = len(steps)
     first = ordered.unique(["split", "user"], keep="first", maintain_order=True)
     people, K = first.height, len(ordered["list"][0])
-    if ordered.height != people * points or ordered.select("split", "user", "step").is_duplicated().any():
+    too_many = people > int(first["scale"][0].partition(" ")[0])
+    if too_many or ordered.height != people * points or ordered.select("split", "user", "step").is_duplicated().any():
         raise ValueError(
             f"results of {first['experiment'][0]} with {first['policy'][0]} {first['settings'][0]} come from different "
             "data sets, but have the same numbers of people, splits and steps, so they cannot be told apart. Use a "
-            "separate folder for the results of each data set"
+            "separate folder for the results of each data set, or for your own tables another name of the experiment"
         )
 
     def matrix(column: str) -> Any:

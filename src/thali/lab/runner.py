@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from thali.lab.code import CODE, described
 from thali.lab.problems import Problem
 from thali.lab.settings import Experiment
-from thali.lab.sources import SOURCES, problem, setup
+from thali.lab.sources import PUBLISHED, problem, setup
 from thali.lab.tasks import Task, perform, tasks_of
 from thali.tools.files import atomic_path
 from thali.tools.processes import end
@@ -111,7 +111,7 @@ def run(
     notice: called with a sentence if there are rows that other code made.
     """
     for source in dict.fromkeys(experiment.source for experiment in experiments):
-        if source in SOURCES:
+        if source in PUBLISHED:
             store.note(source, setup(source, data))
     waiting: list[tuple[Task, Problem, str]] = []
     names: list[str] = []

@@ -56,7 +56,8 @@ class Experiment:
     name: str
     """suite/experiment, such as movielens/d18-K12."""
     source: str
-    """A key of :data:`thali.lab.sources.SOURCES`, or "synthetic", "single-items" or "generated"."""
+    """A key of :data:`thali.lab.sources.SOURCES`, where add_source adds data of your own, or "synthetic",
+    "single-items" or "generated"."""
     d: int
     K: int
     steps: int = 20_000
