@@ -20,7 +20,7 @@ from thali.lab.problems import Problem
 from thali.lab.settings import Experiment
 from thali.lab.sources import PUBLISHED, problem, setup
 from thali.lab.tasks import Task, perform, tasks_of
-from thali.tools.files import atomic_path
+from thali.tools.files import atomic_file
 from thali.tools.processes import end
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class Store:
         """Store rows under this name."""
         path = self.folder / "rows" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_path(path) as part:
-            rows.write_parquet(part)
+        with atomic_file(path) as file:
+            rows.write_parquet(file)
 
     def made_by_other_code(self, task: Task, problem: Problem) -> int:
         """How many rows of a task, of the same size and seed, are stored that other code made."""
