@@ -344,8 +344,7 @@ def report(
 
     console = Console()
     made = build(folder)
-    if made.findings:
-        console.print(ledger_table(made.findings))
+    console.print(ledger_table(made.findings))
     if made.made_by != [installed()]:
         console.print(
             f"The rows were made by thali {', '.join(made.made_by)}. The installed version is {installed()}.",

@@ -131,7 +131,7 @@ def diversity(results: Results, suite: str, settings: str, folder: Path) -> Path
                 late = curve.diversity[measure][:, -max(1, len(curve.steps) // 10) :].mean(axis=1)
                 estimate = mean(late, curve.split)
                 axes.errorbar(
-                    at + (place - (len(curves) - 1) / 2) * 0.17,
+                    at + (place - (len(curves) - 1) / 2) * min(0.17, 0.8 / len(curves)),
                     estimate.value,
                     yerr=[[_gap(estimate.value, estimate.low)], [_gap(estimate.high, estimate.value)]],
                     fmt=look[curve.policy].marker,
