@@ -43,7 +43,7 @@ def test_a_missing_module_is_named_before_any_work(words, hidden, tmp_path):
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith(f"thali: thali {words[0]} needs {hidden}. ")
-    assert "pip install '.[lab]' in a clone of thali, or pip install 'thali[lab]' elsewhere" in done.stderr
+    assert "In a clone of thali, run: pip install '.[lab]'. Elsewhere, run: pip install 'thali[lab]'" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -59,14 +59,15 @@ def test_the_service_names_its_extra(words, hidden, said, tmp_path):
     done = thali_without([hidden], *words, cwd=tmp_path)
     assert done.returncode == 1
     assert said in done.stderr
-    assert "pip install '.[serve]' in a clone of thali, or pip install 'thali[serve]' elsewhere" in done.stderr
+    assert "In a clone of thali, run: pip install '.[serve]'. Elsewhere, run: pip install 'thali[serve]'" in done.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("run", "--help")])
 def test_help_without_extras_says_what_to_install(words, tmp_path):
     done = thali_without(["typer"], *words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "pip install '.[lab,serve]' in a clone of thali" in done.stdout
+    assert "In a clone of thali, run: pip install '.[lab,serve]'." in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
     listed = {word for names in COMMANDS.values() for word in re.findall(r"(?<!-)\b[a-z]+", names)}
     assert listed == set(get_command(app).commands)
 
@@ -76,4 +77,4 @@ def test_version_and_commands_without_extras(tmp_path):
     assert (version.returncode, version.stdout.strip()) == (0, "0.1.0")
     command = thali_without(["typer"], "demo", cwd=tmp_path)
     assert command.returncode == 1
-    assert "thali: the command needs an extra, 'lab' or 'serve'. To install" in command.stderr
+    assert "thali: commands need the extra 'lab' or 'serve'. In a clone" in command.stderr

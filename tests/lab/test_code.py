@@ -13,6 +13,7 @@ from running import Inline
 
 import thali
 from thali.lab import code, tasks
+from thali.lab.kinds import PEOPLE
 from thali.lab.report import build
 from thali.lab.results import Results
 from thali.lab.runner import Store, run
@@ -38,6 +39,7 @@ print(json.dumps({name: m.__file__ for name, m in sys.modules.items() if name.pa
 """
 
 
+@pytest.mark.slow
 def test_the_digest_covers_every_module_that_a_task_loads():
     done = subprocess.run([sys.executable, "-c", MODULES_OF_A_TASK], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout).values())
@@ -80,6 +82,9 @@ from helper_of_mine import FIRST, order
 
 class Mine(thali.Random):
     first = {first}
+
+class People(thali.DiverseCascade):
+    pass
 """
 
 
@@ -97,7 +102,9 @@ def own(tmp_path, monkeypatch):
             monkeypatch.delitem(sys.modules, name, raising=False)
         importlib.invalidate_caches()
         monkeypatch.setattr(sys, "dont_write_bytecode", True)
-        monkeypatch.setitem(thali.POLICIES, "Mine", importlib.import_module("policy_of_mine").Mine)
+        module = importlib.import_module("policy_of_mine")
+        monkeypatch.setitem(thali.POLICIES, "Mine", module.Mine)
+        monkeypatch.setitem(PEOPLE, "mine", lambda catalog, theta, rates: module.People(catalog, theta))
 
     return write
 
@@ -117,6 +124,18 @@ def test_a_change_of_your_own_policy_computes_only_its_rows_again(own, tmp_path)
         newest = Results(tmp_path).rows.filter(policy="Mine")
         assert set(newest["policy_code"]) == set(Store(tmp_path).rows(second[1:])["policy_code"])
         first = second
+
+
+def test_a_change_of_your_own_click_model_computes_the_rows_of_every_policy_again(own, tmp_path):
+    experiment = replace(TINY, clicks="mine")
+    with pytest.raises(ValueError, match="clicks of synthetic/20k must be one of .*, got 'mine'"):
+        run([experiment], Store(tmp_path), Inline())
+    own()
+    first = run([experiment], Store(tmp_path), Inline())
+    own(helper=1)
+    second = run([experiment], Store(tmp_path), Inline())
+    assert not set(first) & set(second)
+    assert set(Results(tmp_path).rows["code"]) == set(Store(tmp_path).rows(second)["code"])
 
 
 def test_settings_of_an_added_policy_and_code_without_a_file_count_too(monkeypatch):

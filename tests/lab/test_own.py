@@ -22,10 +22,12 @@ MINE = Experiment("mine/first", "synthetic", 3, 2, steps=20, users=2, splits=1, 
 @pytest.mark.parametrize(
     ("changes", "tabs"),
     [
-        ({}, ["practical α = 8"]),
+        pytest.param({}, ["practical α = 8"], marks=pytest.mark.slow),
         ({"settings": (Setting(4.0), Setting(2.0, 0.5))}, ["α = 4, σ = 0.1", "α = 2, σ = 0.5"]),
-        ({"policies": ("Random", "MostPopular"), "settings": ()}, ["policies without α"]),
-        ({"settings": tuple(map(Setting, (1.0, 2.0, 4.0)))}, ["mine/first"]),
+        pytest.param(
+            {"policies": ("Random", "MostPopular"), "settings": ()}, ["policies without α"], marks=pytest.mark.slow
+        ),
+        pytest.param({"settings": tuple(map(Setting, (1.0, 2.0, 4.0)))}, ["mine/first"], marks=pytest.mark.slow),
     ],
 )
 def test_an_experiment_of_your_own_is_in_the_report(changes, tabs, tmp_path):

@@ -9,19 +9,20 @@ from thali.tools.extras import advice
 
 #: The commands that each extra installs.
 COMMANDS = {
-    "lab": "demo, reproduce, experiments, run, sweep, robustness, report, catalog, warmup",
-    "serve": "demo --web, serve, replay, backup, restore, export, import, catalog, warmup",
+    "lab": "demo reproduce experiments run sweep robustness report catalog warmup",
+    "serve": "demo --web serve replay backup restore export import catalog warmup",
 }
+_ADVICE = advice("lab,serve").replace(". ", ".\n  ")
 HELP = f"""Usage: thali [OPTIONS] COMMAND [ARGS]...
 
   Learn, click by click, which diverse list of items to show each person.
 
-  The library is installed ('import thali' in Python), but its commands need an extra:
+  The library is installed, but the commands need an extra:
 
-    lab    for experiments: {COMMANDS["lab"]}
-    serve  for the service: {COMMANDS["serve"]}
+    lab    {COMMANDS["lab"]}
+    serve  {COMMANDS["serve"]}
 
-  {advice("lab,serve")}.
+  {_ADVICE}.
 
 Options:
   --version  Print the version and exit.
@@ -37,4 +38,4 @@ def answer(words: Sequence[str]) -> int | str:
     if words[0] == "--version":
         print(version("thali"))
         return 0
-    return f"thali: the command needs an extra, 'lab' or 'serve'. {advice('lab,serve')}"
+    return f"thali: commands need the extra 'lab' or 'serve'. {advice('lab,serve')}"

@@ -129,6 +129,11 @@ def problem(experiment: Experiment, split: int, *, seed: int, data: str | None =
             f"source of {experiment.name} must be one of {', '.join((*ARTIFICIAL, *SOURCES))}, or one that was added "
             f"with add_source, got {experiment.source!r}"
         )
+    if experiment.clicks not in PEOPLE:
+        raise ValueError(
+            f"clicks of {experiment.name} must be one of {', '.join(PEOPLE)}, got {experiment.clicks!r}; to use your "
+            "own click model, add it to thali.lab.kinds.PEOPLE"
+        )
     if experiment.source in SOURCES:
         catalog, weights, theta, after, names = _draw_people(experiment, split, users, seed, data)
     else:

@@ -17,7 +17,4 @@ def require(what: str, extra: str, *modules: str) -> None:
 
 def advice(extra: str) -> str:
     """Return a sentence that says how to install an extra."""
-    return (
-        f"To install what is missing, run: pip install '.[{extra}]' in a clone of thali, or pip install "
-        f"'thali[{extra}]' elsewhere"
-    )
+    return f"In a clone of thali, run: pip install '.[{extra}]'. Elsewhere, run: pip install 'thali[{extra}]'"
