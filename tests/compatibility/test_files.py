@@ -7,8 +7,10 @@ import json
 import math
 import sqlite3
 
+import polars as pl
 import pytest
 import reading
+from polars.testing import assert_frame_equal
 from reading import FILES, both_learners, command, copied, items, learned, read_store, recommender, sqlite
 
 import thali
@@ -213,12 +215,24 @@ def test_thali_report_reads_the_results(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(thali.__version__ != EXPECTED["version"], reason="each version of thali makes rows of its own")
-def test_thali_run_does_not_compute_finished_results_again(tmp_path):
+def test_thali_run_keeps_rows_of_other_code_and_computes_them_again(tmp_path):
     folder = copied("results", tmp_path)
-    command("run", *EXPECTED["results"]["arguments"], "--out", folder, "--workers", 1, cwd=tmp_path)
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.parquet")}
-    assert files == {name: (FILES / "results" / name).read_bytes() for name in EXPECTED["results"]["rows"]}
+    arguments = (*EXPECTED["results"]["arguments"], "--out", folder, "--workers", 1)
+    said = command("run", *arguments, cwd=tmp_path)
+    old = {folder / name: (FILES / "results" / name).read_bytes() for name in EXPECTED["results"]["rows"]}
+    count = sum(pl.read_parquet(path).height for path in old)
+    assert f"{count:,} stored rows were made by other code" in " ".join(said.split())
+    assert {path: path.read_bytes() for path in old} == old
+    new = set(folder.rglob("*.parquet")) - set(old)
+    assert len(new) == len(old)
+    columns = ["policy", "user", "step", "regret", "clicks", "list"]
+    before, after = (
+        pl.concat([pl.read_parquet(path) for path in paths]).select(columns).sort("policy", "user", "step")
+        for paths in (old, new)
+    )
+    assert_frame_equal(after, before)
+    assert "stored rows" not in command("run", *arguments, cwd=tmp_path)
+    assert set(folder.rglob("*.parquet")) == new | set(old)
 
 
 @pytest.mark.slow

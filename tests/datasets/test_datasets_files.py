@@ -195,13 +195,21 @@ def test_csv_and_parquet_tables_give_the_same_data(tmp_path, rows, items):
     assert data.items == (8, 9, 10)  # numbers, so 9 comes before 10
 
 
+def test_only_your_own_tables_name_the_setting_for_repeated_pairs(tmp_path):
+    for name, content in (OLD | {"u.data": "7\t2\t5\t1\n7\t2\t5\t1\n"}).items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match="user 7 and item 2 appear twice$"):
+        movielens(tmp_path)
+
+
 def test_all_items_are_text_if_one_of_them_is(tmp_path):
     assert load_tables(tmp_path, ROWS, ITEMS + "07,a\n").items == ("07", "10", "8", "9")
 
 
 def test_a_repeated_pair_is_an_error_or_the_last_or_the_sum(tmp_path):
     rows = "user,item,value\n1,9,4\n2,9,1\n1,9,3\n2,9,1\n"
-    refuses(lambda: load_tables(tmp_path, rows, ITEMS), "rows.csv, line 4", "user 1 and item 9 appear twice")
+    choice = "(to allow this, set duplicates to 'last' or 'sum')"
+    refuses(lambda: load_tables(tmp_path, rows, ITEMS), "rows.csv, line 4", f"user 1 and item 9 appear twice {choice}")
     assert contents(load_tables(tmp_path, rows, ITEMS, duplicates="last"))[0] == {(1, 9): 3.0, (2, 9): 1.0}
     assert contents(load_tables(tmp_path, rows, ITEMS, duplicates="sum"))[0] == {(1, 9): 7.0, (2, 9): 2.0}
     refuses(lambda: load_tables(tmp_path, rows, ITEMS, duplicates="first"), "duplicates of tables", "'first'")
@@ -233,9 +241,12 @@ def test_rows_without_a_value_count_one_each(tmp_path, rows):
         (ROWS, ITEMS + ",b\n", ["items.csv, line 5", "item must not be empty"]),
         (ROW_FRAME.with_columns(value=pl.Series([1.0, None])), ITEMS, ["rows.parquet, row 2", "finite"]),
         (ROW_FRAME.with_columns(user=pl.Series(["a", ""])), ITEMS, ["rows.parquet, row 2", "not be empty"]),
+        (ROW_FRAME.with_columns(item=pl.Series([9, 7])), ITEMS, ["rows.parquet, row 2: item 7 is not in"]),
+        (pl.concat([ROW_FRAME, ROW_FRAME]), ITEMS, ["rows.parquet, row 3: user", "appear twice (to allow this"]),
+        (ROWS, pl.DataFrame({"item": [9, 9], "topics": "a"}), ["items.parquet, row 2: item '9' appears twice"]),
+        (ROWS, pl.DataFrame({"item": ["9", ""], "topics": "a"}), ["items.parquet, row 2: item must not be empty"]),
         (ROW_FRAME.with_columns(value=pl.Series(["1", "2"])), ITEMS, ["rows.parquet", "column of numbers"]),
         (ROW_FRAME.drop("user"), ITEMS, ["rows.parquet", "column 'user'"]),
-        (ROW_FRAME.with_columns(item=pl.Series([9, 7])), ITEMS, ["rows.parquet, line 2", "7 is not in"]),
         (ROW_FRAME, ITEM_FRAME.with_columns(topics=pl.Series([1, 2, 3])), ["items.parquet", "text or of lists"]),
         (ROW_FRAME, ITEM_FRAME.with_columns(topics=pl.Series([["a"], ["b", None], []])), ["items.parquet, row 2"]),
     ],

@@ -339,9 +339,10 @@ def test_the_report_is_one_page_with_every_figure_and_finding(tmp_path):
 
 def test_of_several_scales_the_largest_is_used(data, tmp_path):
     large = replace(SMALL, steps=80)
-    run([SMALL, large], Store(tmp_path), Inline(), data=data)
+    run([large], Store(tmp_path), Inline(), data=data)
+    small = run([SMALL], Store(tmp_path), Inline(), data=data)
     assert set(Results(tmp_path).rows["step"].unique()) == set(range(1, 81))
-    assert set(Results(tmp_path, [SMALL], seed=0).rows["step"].unique()) == set(range(1, 61))
+    assert set(Results(tmp_path, small).rows["step"].unique()) == set(range(1, 61))
 
 
 @pytest.mark.slow

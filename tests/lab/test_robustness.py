@@ -32,8 +32,7 @@ def results(data, tmp_path_factory):
     """Results of a small matrix."""
     folder = tmp_path_factory.mktemp("results")
     asked = [replace(e, users=6, splits=3, steps=40) for e in robustness("movielens", 6, 4, POLICIES)]
-    run(asked, Store(folder), Inline(), data=data)
-    return Results(folder, asked, seed=0)
+    return Results(folder, run(asked, Store(folder), Inline(), data=data))
 
 
 def test_people_are_of_the_requested_kind_with_the_rates_of_the_data(data):
@@ -155,8 +154,7 @@ def test_first_and_last_click_give_the_same_rows_if_nobody_continues(data, tmp_p
         replace(EXPERIMENTS[f"several-clicks/going-on-{going_on}"], d=6, K=4, users=6, splits=3, steps=80)
         for going_on in ("0", "0.9")
     ]
-    run(asked, Store(tmp_path), Inline(), data=data)
-    results = Results(tmp_path, asked, seed=0)
+    results = Results(tmp_path, run(asked, Store(tmp_path), Inline(), data=data))
     for e, same in zip(asked, (True, False), strict=True):
         for pair in (("CascadeLSB", "CascadeLSB-last-click"), ("CascadeKLUCB", "DcmKLUCB")):
             first, last = (results.curve(e.name, policy, str(PRACTICAL)) for policy in pair)
@@ -179,16 +177,14 @@ def test_claims_on_changing_tastes_are_measured_from_the_change(tmp_path):
     e = replace(
         EXPERIMENTS["drift/generated-abrupt"], users=10, steps=400, policies=("CascadeLSB", "CascadeLSB-discount")
     )
-    run([e], Store(tmp_path), Inline())
-    results = Results(tmp_path, [e], seed=0)
+    results = Results(tmp_path, run([e], Store(tmp_path), Inline()))
     [check] = evidence.since("CascadeLSB", "CascadeLSB-discount", 0.5, 1.0)(results, e.name, str(PRACTICAL))
     above, below = results.paired(e.name, ("CascadeLSB", "CascadeLSB-discount"), str(PRACTICAL))
     half = list(above.steps).index(200)
     grown = [(curve.regret[:, -1] - curve.regret[:, half]).mean() for curve in (above, below)]
     assert check.estimate.value == pytest.approx(grown[0] / grown[1])
     same = replace(e, name="drift/generated-none", drift="")
-    run([same], Store(tmp_path), Inline())
-    results = Results(tmp_path, [e, same], seed=0)
+    results = Results(tmp_path, run([e, same], Store(tmp_path), Inline()))
     [follows] = evidence.follows("CascadeLSB", 0.95)(results, e.name, str(PRACTICAL))
     reached = []
     for curve in (above, results.curve(same.name, "CascadeLSB", str(PRACTICAL))):
@@ -204,8 +200,7 @@ def test_the_command_prints_the_matrix_and_writes_it(data, tmp_path):
     done = thali_command(*words, "--policies", ",".join(POLICIES), "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     written = (tmp_path / "robustness-movielens.md").read_text()
-    asked = [replace(e, users=6, splits=5, steps=40) for e in SMALL]
-    matrix = Matrix.of(Results(tmp_path, asked, seed=0), "movielens", suffix=SUFFIX)
+    matrix = Matrix.of(Results(tmp_path), "movielens", suffix=SUFFIX)
     assert written == matrix.markdown()
     assert matrix.paragraph().partition(".")[0] in " ".join(done.stdout.split())
     for kind in KINDS:

@@ -8,7 +8,9 @@ from typing import Annotated
 try:
     import typer
 except ImportError:
-    sys.exit("The thali command needs the extra 'lab' or 'serve'. In a clone of thali: pip install '.[lab,serve]'")
+    from thali.cli.bare import answer
+
+    sys.exit(answer(sys.argv[1:]))
 
 from thali.cli import catalog, demo, experiments, serve, store, warmup
 

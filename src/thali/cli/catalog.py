@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thali.cli.tables import AtLeast, DuplicatesOption, MostActiveItems, MostActiveUsers, Separator, Tables
+
 if TYPE_CHECKING:
     from thali.catalog.catalog import Catalog
 
@@ -17,14 +19,6 @@ app = typer.Typer(
 
 # Wide enough for a digest of 64 digits, even if the terminal is narrower.
 WIDE = 100
-
-
-class Duplicates(StrEnum):
-    """What to do if a user and item appear together more than once."""
-
-    error = "error"
-    last = "last"
-    sum = "sum"
 
 
 class CoverageName(StrEnum):
@@ -54,28 +48,11 @@ def build(
             "Required with --interactions. With --weights, only its 'item' column is read."
         ),
     ] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="Character between the topics of an item in --items (default: |).")
-    ] = None,
-    duplicates: Annotated[
-        Duplicates | None,
-        typer.Option(
-            help="What to do if a user and an item appear together in more than one row: stop with an error, keep the "
-            "last value, or add up the values (default: error)."
-        ),
-    ] = None,
-    at_least: Annotated[
-        float | None,
-        typer.Option(help="Count only interactions whose value is at least this (default: count all)."),
-    ] = None,
-    most_active_users: Annotated[
-        int | None,
-        typer.Option(min=1, help="Keep only this many users: those with the most interactions (default: all)."),
-    ] = None,
-    most_active_items: Annotated[
-        int | None,
-        typer.Option(min=1, help="Keep only this many items: those with the most interactions (default: all)."),
-    ] = None,
+    separator: Separator = None,
+    duplicates: DuplicatesOption = None,
+    at_least: AtLeast = None,
+    most_active_users: MostActiveUsers = None,
+    most_active_items: MostActiveItems = None,
     top_topics: Annotated[
         int | None, typer.Option(min=1, help="Keep only this many topics: those with the most items (default: all).")
     ] = None,
@@ -97,38 +74,18 @@ def build(
         raise ValueError("catalog build needs exactly one of --interactions and --weights")
     if out.exists() and not force:
         raise ValueError(f"out must be a new file, but {out} exists; use --force to overwrite it")
+    tables = Tables(interactions, items, separator, duplicates, at_least, most_active_users, most_active_items)
     if weights is not None:
-        for name, value in (
-            ("--separator", separator),
-            ("--duplicates", duplicates),
-            ("--at-least", at_least),
-            ("--most-active-users", most_active_users),
-            ("--most-active-items", most_active_items),
-            ("--top-topics", top_topics),
-        ):
-            if value is not None:
-                raise ValueError(f"{name} can only be used with --interactions, got it with --weights")
-    elif items is None:
-        raise ValueError("--interactions needs --items, a table with the topics of each item")
+        tables.refuse("got it with --weights", top_topics=top_topics)
 
     from thali.catalog.catalog import Catalog
     from thali.catalog.file import catalog_digest, save_catalog
-    from thali.datasets import tables
     from thali.datasets.weights import weights as weight_table
 
     if weights is not None:
         catalog = Catalog(*weight_table(weights, items), coverage=coverage.value)
     else:
-        assert interactions is not None
-        assert items is not None
-        repeats = Duplicates.error if duplicates is None else duplicates
-        data = tables(interactions, items, separator="|" if separator is None else separator, duplicates=repeats.value)
-        kept = data.most_active(users=most_active_users, items=most_active_items)
-        counted = kept if at_least is None else kept.attracted(at_least)
-        if not len(counted):
-            rule = "" if at_least is None else f" with a value of at least {at_least:g}"
-            raise ValueError(f"{interactions} must contain an interaction{rule}, got none among {len(kept)}")
-        print(f"{interactions}: {len(data):,} interactions, {len(counted):,} of them counted")
+        counted = tables.read()
         counted = counted if top_topics is None else counted.top_topics(top_topics)
         catalog = Catalog.estimate(counted, coverage=coverage.value)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from thali.cli import page
+from thali.tools.extras import require
 
 # Options that can only be used with --web, and those that can only be used without it.
 PAGE_OPTIONS = {"port", "items", "data"}
@@ -60,6 +61,7 @@ def demo(
     if web:
         page.serve_page(items, data, port)
         return
+    require("thali demo", "lab", "matplotlib")
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

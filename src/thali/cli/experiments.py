@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from thali.cli.tables import AtLeast, DuplicatesOption, MostActiveItems, MostActiveUsers, Separator, Tables
+from thali.tools.extras import require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +48,36 @@ Splits = Annotated[
         "(default: as in the experiment).",
     ),
 ]
-Name = Annotated[str, typer.Argument(help="Name of an experiment, as listed by 'thali experiments'.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="Name of an experiment, as listed by 'thali experiments'. "
+        "With --interactions, a name of your choice of the form suite/experiment."
+    ),
+]
+InteractionsTable = Annotated[
+    Path | None,
+    typer.Option(
+        help="Run the experiment on the people of your own table, with columns user, item and value. "
+        "If there is no 'value' column, each row counts as 1. Needs --items."
+    ),
+]
+ItemsTable = Annotated[
+    Path | None, typer.Option(help="With --interactions: table of all items, with columns item and topics.")
+]
+Topics = Annotated[
+    int | None,
+    typer.Option(
+        "--d", min=1, help="With --interactions: number of topics, those with the most items (default: all topics)."
+    ),
+]
+Length = Annotated[
+    int | None, typer.Option("--K", min=1, help="With --interactions: number of items per list (default: 4).")
+]
 
+# The modules that rows need, and those that figures need in addition. They are checked before a command does any work.
+ROWS = ("polars",)
+FIGURES = (*ROWS, "matplotlib")
 # The width that wide tables need, in columns, even if the terminal is narrower.
 WIDE = 130
 
@@ -83,6 +115,7 @@ def reproduce(
 
     Example: thali reproduce --full --at practical
     """
+    require("thali reproduce", "lab", *FIGURES, *_workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.report import build
@@ -145,6 +178,15 @@ def run(
             help="Values of the learning rate σ, separated by commas (default: 0.1). Can only be used with --alpha."
         ),
     ] = None,
+    interactions: InteractionsTable = None,
+    items: ItemsTable = None,
+    d: Topics = None,
+    K: Length = None,
+    separator: Separator = None,
+    duplicates: DuplicatesOption = None,
+    at_least: AtLeast = None,
+    most_active_users: MostActiveUsers = None,
+    most_active_items: MostActiveItems = None,
     data: Data = None,
     out: Out = Path("results"),
     workers: Workers = None,
@@ -157,13 +199,17 @@ def run(
     store the results as Parquet files. You can stop with Ctrl-C; the same command then resumes where it stopped.
 
     Example: thali run synthetic/20k --users 4 --steps 1000
+
+    Example: thali run mine/first --interactions clicks.csv --items items.csv
     """
+    require("thali run", "lab", *ROWS, *_workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.terminal import outcomes_table
 
     console = Console(width=max(WIDE, Console().width))
-    experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
+    tables = Tables(interactions, items, separator, duplicates, at_least, most_active_users, most_active_items)
+    experiment = _changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
     results = _perform([experiment], data, out, workers, cluster, seed, console)
     console.print(outcomes_table(results, [experiment.name]))
     console.print(
@@ -181,6 +227,15 @@ def sweep(
     users: Users = None,
     steps: Steps = None,
     splits: Splits = None,
+    interactions: InteractionsTable = None,
+    items: ItemsTable = None,
+    d: Topics = None,
+    K: Length = None,
+    separator: Separator = None,
+    duplicates: DuplicatesOption = None,
+    at_least: AtLeast = None,
+    most_active_users: MostActiveUsers = None,
+    most_active_items: MostActiveItems = None,
     data: Data = None,
     out: Out = Path("results/sweep"),
     workers: Workers = None,
@@ -194,6 +249,7 @@ def sweep(
 
     Example: thali sweep synthetic/20k --alpha 1,8,theory --sigma 0.1,1
     """
+    require("thali sweep", "lab", *FIGURES, *_workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.figures import sweep as draw
@@ -201,7 +257,8 @@ def sweep(
     from thali.policies import POLICIES, optimistic
 
     console = Console()
-    experiment = _changed(name, users, steps, splits, policies, alpha, sigma)
+    tables = Tables(interactions, items, separator, duplicates, at_least, most_active_users, most_active_items)
+    experiment = _changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
     without_alpha = [policy for policy in experiment.policies if policy in POLICIES and not optimistic(policy)]
     if without_alpha:
         raise ValueError(f"policies of sweep must have the parameter alpha, got {', '.join(without_alpha)}")
@@ -245,8 +302,7 @@ def robustness(
 
     Example: thali robustness movielens --policies CascadeLSB,LSBGreedy
     """
-    from dataclasses import replace
-
+    require("thali robustness", "lab", *FIGURES, *_workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.robustness import Matrix
@@ -279,19 +335,58 @@ def report(
 
     Rewrite report.html and its figures, and print a verdict on each claim of the paper, without running any experiment.
     """
+    require("thali report", "lab", *FIGURES)
     from rich.console import Console
 
     from thali.lab.report import build
+    from thali.lab.runner import installed
     from thali.lab.terminal import ledger_table
 
     console = Console()
     made = build(folder)
     console.print(ledger_table(made.findings))
+    if made.made_by != [installed()]:
+        console.print(
+            f"The rows were made by thali {', '.join(made.made_by)}. The installed version is {installed()}.",
+            soft_wrap=True,
+            highlight=False,
+        )
     console.print(f"Report: {made.page}; {len(made.pictures)} figures in {folder / 'figures'}", soft_wrap=True)
 
 
+def _workers_need(cluster: str | None) -> tuple[str, ...]:
+    """The modules that the workers need in addition."""
+    return () if cluster is None else ("distributed",)
+
+
+def _experiment(name: str, tables: Tables, d: int | None, K: int | None, data: Path | None) -> Experiment:
+    """Return the experiment with this name, or a new one with the people of your own tables."""
+    from thali.lab.settings import EXPERIMENTS, SUITES, Experiment
+    from thali.lab.sources import PUBLISHED, add_source
+
+    if tables.interactions is None:
+        tables.refuse("got it without", items=tables.items, d=d, K=K)
+        if name not in EXPERIMENTS:
+            raise ValueError(
+                f"experiment must be a name that 'thali experiments' lists, got {name!r}; to use your own tables, add "
+                "--interactions and --items"
+            )
+        return EXPERIMENTS[name]
+    if data is not None:
+        raise ValueError(f"--data can only be used without --interactions, got {data}")
+    experiment = Experiment(name, name.partition("/")[0], d=1, K=K or 4, steps=2000, users=20)
+    if experiment.suite in SUITES or experiment.suite in PUBLISHED:
+        raise ValueError(
+            f"name must have a suite of your own before the slash, such as mine/first, got {name!r}: thali has its own "
+            f"experiments in {experiment.suite!r}"
+        )
+    read = tables.read()
+    add_source(experiment.source, read)
+    return replace(experiment, d=d or len(read.topics))
+
+
 def _changed(
-    name: str,
+    experiment: Experiment,
     users: int | None,
     steps: int | None,
     splits: int | None,
@@ -300,13 +395,8 @@ def _changed(
     sigma: str | None,
 ) -> Experiment:
     """Return an experiment with the given settings replaced."""
-    from dataclasses import replace
+    from thali.lab.settings import setting_of
 
-    from thali.lab.settings import EXPERIMENTS, setting_of
-
-    if name not in EXPERIMENTS:
-        raise ValueError(f"experiment must be a name that 'thali experiments' lists, got {name!r}")
-    experiment = EXPERIMENTS[name]
     if users is not None:
         experiment = replace(experiment, users=users, splits=min(experiment.splits, users))
     if splits is not None:
@@ -362,7 +452,7 @@ def _perform(
             Progress(*columns, console=console, speed_estimate_period=300.0) as bars,
         ):
             bar = bars.add_task("starting", total=None)
-            runner.run(
+            names = runner.run(
                 experiments,
                 runner.Store(out),
                 executor,
@@ -371,8 +461,9 @@ def _perform(
                 progress=lambda done, total, last: bars.update(
                     bar, completed=done, total=total, description=last or "starting"
                 ),
+                notice=lambda sentence: console.print(sentence, soft_wrap=True, highlight=False),
             )
     except KeyboardInterrupt:
         console.print("Stopped. Finished tasks are stored; run the same command again to resume.")
         raise typer.Exit(130) from None
-    return Results(out, experiments, seed=seed)
+    return Results(out, names)

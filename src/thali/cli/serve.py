@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thali.tools.extras import advice
+
 if TYPE_CHECKING:
     from thali.service.http.settings import Settings
 
@@ -176,7 +178,7 @@ def check_installed(command: str) -> None:
 
         import thali.service.http.app  # noqa: F401 (the same)
     except ImportError as error:
-        raise ModuleNotFoundError(f"{command} needs the extra 'serve': pip install '.[serve]' ({error})") from error
+        raise ModuleNotFoundError(f"{command} needs the extra 'serve' ({error}). {advice('serve')}") from error
 
 
 def check_free(host: str, port: int) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thali.tools.extras import require
+
 if TYPE_CHECKING:
     from thali.service.recommender import Recommender
     from thali.service.stores import SqlStore
@@ -143,6 +145,8 @@ def _count(number: int, noun: str) -> str:
 def _open(url: str, *, new: bool = False) -> Iterator[SqlStore]:
     from thali.service.stores import open_store
 
+    if url.startswith("postgres"):
+        require("a PostgreSQL store", "serve", "psycopg")
     _, _, path = url.partition("sqlite:///")
     if path and not new and not Path(path).is_file():
         raise FileNotFoundError(f"store must exist, found nothing at {url}")

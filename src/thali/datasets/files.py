@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from thali.datasets.interactions import Interactions, memberships
+from thali.tools.extras import require
 
 if TYPE_CHECKING:
     import polars as pl
@@ -174,11 +175,11 @@ class Table:
                     if text := line.rstrip("\r\n"):
                         yield number, text.split(self.separator)
 
-    def line(self, row: int) -> int:
-        """Return the line number of a row. Rows are numbered from 0."""
+    def place(self, row: int) -> str:
+        """Return where a row is, for error messages. Rows are numbered from 0, lines from 1."""
         for at, (number, _) in enumerate(self.rows(exact=False)):
             if at == row:
-                return number
+                return f"line {number}"
         raise AssertionError(f"{self.path} has no line for row {row}")
 
     def _raise_first_error(self) -> None:
@@ -212,7 +213,7 @@ def collect(
     topics: Sequence[Iterable[str]],
     *,
     items_path: Path,
-    duplicates: Duplicates = "error",
+    duplicates: Duplicates | None = None,
     lowest: float = -np.inf,
     highest: float = np.inf,
     frame: pl.DataFrame | None = None,
@@ -221,7 +222,8 @@ def collect(
 
     names, topics: the names of all items, and the topics of each. An item that is not in names, or a value that is not
     between lowest and highest, is an error that names the line. duplicates: what to do with a repeated pair of user and
-    item: raise an "error", keep the "last" value, or "sum" the values. frame: the rows of the table in the order of the
+    item: raise an "error", keep the "last" value, or "sum" the values. None also raises an error; use it if the user
+    cannot choose. frame: the rows of the table in the order of the
     file, if they have already been read.
     """
     pl = polars()
@@ -232,7 +234,7 @@ def collect(
     if wrong.size:
         rule = f"from {lowest:g} to {highest:g}" if isfinite(highest) else f"at least {lowest:g}"
         raise ValueError(
-            f"{table.path}, line {table.line(int(wrong[0]))}: {value_name} must be {rule}, got {value[wrong[0]]:g}"
+            f"{table.path}, {table.place(int(wrong[0]))}: {value_name} must be {rule}, got {value[wrong[0]]:g}"
         )
     order = sorted(range(len(names)), key=lambda at: names[at])
     items = [names[at] for at in order]
@@ -245,18 +247,18 @@ def collect(
     if unknown.size:
         row = int(unknown[0])
         raise ValueError(
-            f"{table.path}, line {table.line(row)}: {item_name} {frame[item_name][row]!r} is not in {items_path}"
+            f"{table.path}, {table.place(row)}: {item_name} {frame[item_name][row]!r} is not in {items_path}"
         )
     all_topics, membership = memberships([topics[at] for at in order])
     interactions = Interactions(users, items, all_topics, user=user, item=item, value=value, membership=membership)
     repeated = interactions.repeated()
     if repeated is None:
         return interactions
-    if duplicates == "error":
+    if duplicates is None or duplicates == "error":
+        choice = " (to allow this, set duplicates to 'last' or 'sum')" if duplicates else ""
         raise ValueError(
-            f"{table.path}, line {table.line(repeated)}: user {users[user[repeated]]!r} and item "
-            f"{items[item[repeated]]!r} appear twice (for your own tables, you can allow this by setting duplicates to "
-            f"'last' or 'sum')"
+            f"{table.path}, {table.place(repeated)}: user {users[user[repeated]]!r} and item "
+            f"{items[item[repeated]]!r} appear twice{choice}"
         )
     pairs = pl.DataFrame({"user": user, "item": item, "value": value})
     merged = pairs.group_by("user", "item", maintain_order=True).agg(
@@ -294,10 +296,7 @@ def codes_of(column: pl.Series) -> tuple[list[Any], np.ndarray]:
 
 def polars() -> Any:
     """Import polars and return it. If it is missing, raise an error that says what to install."""
-    try:
-        import polars as library
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "thali.datasets needs polars, which the extra 'lab' installs: pip install 'thali[lab]'"
-        ) from error
+    require("thali.datasets", "lab", "polars")
+    import polars as library
+
     return library

@@ -42,9 +42,9 @@ class Parquet:
                 raise ValueError(f"{self.path}, row {row + 1}: {name} must {rule}, got {frame[name][row]!r}")
         return frame
 
-    def line(self, row: int) -> int:
-        """Return the number of a row, counted from 1."""
-        return row + 1
+    def place(self, row: int) -> str:
+        """Return where a row is, for error messages. They count rows from 1."""
+        return f"row {row + 1}"
 
 
 def read_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:

@@ -252,7 +252,7 @@ def _tagged(folder: Path, tags: dict[int, str], taggers: int) -> Iterator[tuple[
     if len(unknown):
         row = int(unknown[0])
         raise ValueError(
-            f"{table.path}, line {table.line(row)}: tagID {given['tagID'][row]} is not in {folder / 'tags.dat'}"
+            f"{table.path}, {table.place(row)}: tagID {given['tagID'][row]} is not in {folder / 'tags.dat'}"
         )
     genres = {number: name for number, tag in tags.items() if (name := genre(tag)) is not None}
     chosen = pl.DataFrame(

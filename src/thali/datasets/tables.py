@@ -67,19 +67,20 @@ def table_of(path: Path, columns: dict[str, Kind], *, optional: str = "") -> Any
 def _items(path: Path, separator: str) -> dict[str, list[str]]:
     """Return the topics of each item."""
     topics_of: dict[str, list[str]] = {}
-    for line, name, topics in _item_rows(path, separator):
+    for place, name, topics in _item_rows(path, separator):
         if name is None or name == "":
-            raise ValueError(f"{path}, line {line}: item must not be empty, got {name!r}")
+            raise ValueError(f"{path}, {place}: item must not be empty, got {name!r}")
         if name in topics_of:
-            raise ValueError(f"{path}, line {line}: item {name!r} appears twice")
+            raise ValueError(f"{path}, {place}: item {name!r} appears twice")
         topics_of[name] = [topic.strip() for topic in topics if topic.strip()]
     return topics_of
 
 
-def _item_rows(path: Path, separator: str) -> Iterable[tuple[int, Any, Iterable[str]]]:
+def _item_rows(path: Path, separator: str) -> Iterable[tuple[str, Any, Iterable[str]]]:
+    """Yield where each row is, the item and its topics."""
     if path.suffix != ".parquet":
         for line, (name, topics) in Table(path, {"item": "text", "topics": "text"}).rows():
-            yield line, name, topics.split(separator)
+            yield f"line {line}", name, topics.split(separator)
         return
     pl = polars()
     frame = read_columns(path, ("item", "topics"))
@@ -90,7 +91,7 @@ def _item_rows(path: Path, separator: str) -> Iterable[tuple[int, Any, Iterable[
     for row, (name, topics) in enumerate(frame.with_columns(pl.col("item").cast(pl.String)).iter_rows(), start=1):
         if listed and None in (topics or ()):
             raise ValueError(f"{path}, row {row}: a topic must not be empty, got {topics}")
-        yield row, name, [str(topic) for topic in topics or ()] if listed else (topics or "").split(separator)
+        yield f"row {row}", name, [str(topic) for topic in topics or ()] if listed else (topics or "").split(separator)
 
 
 def reads_whole(column: pl.Series) -> bool:

@@ -45,7 +45,7 @@ def weights(path: str | Path, items: str | Path | None = None) -> Weights:
     weight = frame["weight"].to_numpy()
     row = _first((frame["weight"] < 0.0) | (frame["weight"] > 1.0))
     if row is not None:
-        raise ValueError(f"{path}, line {table.line(row)}: weight must be from 0 to 1, got {float(weight[row])!r}")
+        raise ValueError(f"{path}, {table.place(row)}: weight must be from 0 to 1, got {float(weight[row])!r}")
     names = frame["item"] if items is None else _listed(Path(items))
     if reads_whole(names) and reads_whole(frame["item"]):
         names, frame = names.cast(pl.Int64), frame.with_columns(pl.col("item").cast(pl.Int64))
@@ -56,11 +56,11 @@ def weights(path: str | Path, items: str | Path | None = None) -> Weights:
     number = np.array([at.get(name, -1) for name in present], dtype=np.int32)[item]
     row = _first(pl.Series(number < 0))
     if row is not None:
-        raise ValueError(f"{path}, line {table.line(row)}: item {frame['item'][row]!r} is not in {items}")
+        raise ValueError(f"{path}, {table.place(row)}: item {frame['item'][row]!r} is not in {items}")
     row = _first(~pl.Series(number.astype(np.int64) * len(topics) + topic).is_first_distinct())
     if row is not None:
         name, its_topic = frame["item"][row], frame["topic"][row]
-        raise ValueError(f"{path}, line {table.line(row)}: item {name!r} and topic {its_topic!r} appear twice")
+        raise ValueError(f"{path}, {table.place(row)}: item {name!r} and topic {its_topic!r} appear twice")
     return Weights(sp.csr_array((weight, (number, topic)), shape=(len(all_items), len(topics))), all_items, topics)
 
 
@@ -70,7 +70,7 @@ def _listed(path: Path) -> Any:
     names = table.read()["item"]
     row = _first(~names.is_first_distinct())
     if row is not None:
-        raise ValueError(f"{path}, line {table.line(row)}: item {names[row]!r} appears twice")
+        raise ValueError(f"{path}, {table.place(row)}: item {names[row]!r} appears twice")
     return names
 
 

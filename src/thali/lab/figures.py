@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from thali.lab.settings import EXPERIMENTS, PRACTICAL, THEORY, Setting
 from thali.lab.simulate import Run
 from thali.tools.types import Floats, Integers
 
-# One color per policy in all figures; color-blind readers can distinguish them too.
+# One color per policy in all figures. Together with the labels, color-blind readers can distinguish them too.
 COLORS = {
     "CascadeLSB": "#0072b2",
     "LSBGreedy": "#e69f00",
@@ -32,8 +33,33 @@ COLORS = {
     "RankedExp3": "#66a61e",
     "IndependentBandits": "#1b1b1b",
 }
+# For all other policies, such as your own: colors that differ from those above and from each other, also for
+# color-blind readers. No two of the first twenty policies have both the same color and the same dashes.
+OTHER_COLORS = ("#7800ff", "#004b00", "#b45aff", "#000096", "#3c004b")
+DASHES = ("--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
+MARKERS = ("s", "^", "D", "v", "P", "X", "*")
 # The maximum number of panels in a row.
 MAX_COLUMNS = 5
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a policy is drawn: the color, the dashes of its line, and the marker of its points."""
+
+    color: str
+    dashes: Any = "-"
+    marker: str = "o"
+
+
+def looks(policies: Iterable[str]) -> dict[str, Look]:
+    """How to draw each of these policies. Those without a color in COLORS are numbered in the order of their names."""
+    others = sorted(set(policies) - set(COLORS))
+    return {name: Look(color) for name, color in COLORS.items()} | {
+        name: Look(
+            OTHER_COLORS[at % len(OTHER_COLORS)], dashes=DASHES[at % len(DASHES)], marker=MARKERS[at % len(MARKERS)]
+        )
+        for at, name in enumerate(others)
+    }
 
 
 def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
@@ -41,8 +67,9 @@ def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
     ends = []
+    look = looks(runs)
     for name, run in runs.items():
-        ends.append(_line(axes, name, run.steps, run.regret, np.zeros(len(run.regret))))
+        ends.append(_line(axes, name, look[name], run.steps, run.regret, np.zeros(len(run.regret))))
     _style(axes)
     axes.set(xlabel="step n", ylabel="cumulative regret R(n)", title=title, xlim=(0, run.steps[-1]), ylim=(0, None))
     _label_ends(axes, ends)
@@ -50,17 +77,20 @@ def regret_figure(runs: dict[str, Run], path: Path, title: str) -> None:
     plt.close(figure)
 
 
-def grid(results: Results, suite: str, setting: Setting, folder: Path) -> Path | None:
+def grid(results: Results, suite: str, settings: str, folder: Path) -> Path | None:
     """Plot regret by step for every experiment of a suite.
 
-    If both d and K vary, there is a row per d and a column per K. Otherwise the panels fill the rows one after another.
+    If the experiments are named by d and K, and both vary, there is a row per d and a column per K. Otherwise the
+    panels fill the rows one after another.
     """
-    names = [name for name in results.experiments(f"{suite}/") if _curves(results, name, str(setting))]
+    names = [name for name in results.experiments(f"{suite}/") if _curves(results, name, settings)]
     if not names:
         return None
+    look = looks(results.all_policies)
     sizes = [d_and_K(name) for name in names]
     rows, columns = sorted({d for d, _ in sizes}), sorted({K for _, K in sizes})
-    flat = len(rows) == 1 or len(columns) == 1
+    by_size = len(set(sizes)) == len(sizes) and all(d and K for d, K in sizes)
+    flat = not by_size or len(rows) == 1 or len(columns) == 1
     across = len(names) if len(names) <= MAX_COLUMNS else MAX_COLUMNS - 1
     shape = (-(-len(names) // across), across) if flat else (len(rows), len(columns))
     plt = _pyplot()
@@ -69,52 +99,51 @@ def grid(results: Results, suite: str, setting: Setting, folder: Path) -> Path |
     )
     for at, (name, (d, K)) in enumerate(zip(names, sizes, strict=True)):
         axes = grid[divmod(at, across)] if flat else grid[rows.index(d), columns.index(K)]
-        curves = _curves(results, name, str(setting))
+        curves = _curves(results, name, settings)
         for curve in curves:
-            _line(axes, curve.policy, curve.steps, curve.regret, curve.split)
+            _line(axes, curve.policy, look[curve.policy], curve.steps, curve.regret, curve.split)
         _style(axes)
-        title = f"d={d}, K={K}" if d else name.partition("/")[2]
+        title = f"d={d}, K={K}" if by_size else name.partition("/")[2]
         axes.set(title=title, xlim=(0, curves[0].n), ylim=(0, _height(curves)))
-        _label_cut_curves(axes, curves)
+        _label_cut_curves(axes, curves, look)
     for axes in grid[-1]:
         axes.set_xlabel("step n")
     for axes in grid[:, 0]:
         axes.set_ylabel("regret R(n)")
     for axes in grid.flat[len(names) :] if flat else ():
         axes.set_visible(False)
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)), frameon=False)
-    return _save(figure, folder, f"{suite}-{_slug(setting)}")
+    _legend(figure, grid.flat, ncols=4)
+    return _save(figure, folder, _file(suite, settings))
 
 
-def diversity(results: Results, suite: str, setting: Setting, folder: Path) -> Path | None:
+def diversity(results: Results, suite: str, settings: str, folder: Path) -> Path | None:
     """Plot the diversity of the lists in the last tenth of the run: one panel per measure, experiments side by side."""
-    names = [name for name in results.experiments(f"{suite}/") if _curves(results, name, str(setting))]
+    names = [name for name in results.experiments(f"{suite}/") if _curves(results, name, settings)]
     if not names:
         return None
+    look = looks(results.all_policies)
     plt = _pyplot()
     figure, panels = plt.subplots(1, len(DIVERSITY), figsize=(3.4 * len(DIVERSITY), 3.0), layout="constrained")
     for axes, (measure, title) in zip(panels, DIVERSITY.items(), strict=True):
         for at, name in enumerate(names):
-            curves = _curves(results, name, str(setting))
+            curves = _curves(results, name, settings)
             for place, curve in enumerate(curves):
                 late = curve.diversity[measure][:, -max(1, len(curve.steps) // 10) :].mean(axis=1)
                 estimate = mean(late, curve.split)
                 axes.errorbar(
-                    at + (place - (len(curves) - 1) / 2) * 0.17,
+                    at + (place - (len(curves) - 1) / 2) * min(0.17, 0.8 / len(curves)),
                     estimate.value,
                     yerr=[[_gap(estimate.value, estimate.low)], [_gap(estimate.high, estimate.value)]],
-                    fmt="o",
+                    fmt=look[curve.policy].marker,
                     markersize=4,
-                    color=COLORS.get(curve.policy),
-                    label=curve.policy if at == 0 else None,
+                    color=look[curve.policy].color,
+                    label=curve.policy,
                 )
         _style(axes, thousands=False)
         axes.set(title=title, ylim=(0, None))
         axes.set_xticks(range(len(names)), [name.partition("/")[2].replace("-", "\n") for name in names], fontsize=8)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    return _save(figure, folder, f"{suite}-{_slug(setting)}-diversity")
+    _legend(figure, panels[:1])
+    return _save(figure, folder, f"{_file(suite, settings)}-diversity")
 
 
 def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
@@ -125,6 +154,7 @@ def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
     settings = results.settings(experiment)
     if len(settings) < 2:
         return None
+    look = looks(results.all_policies)
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(6.5, 4.0), layout="constrained")
     sigmas = list(dict.fromkeys(text.split("sigma=")[1] for text in settings))
@@ -140,8 +170,8 @@ def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
                 x = [at for at, _ in points]
                 label = policy if len(sigmas) == 1 else f"{policy}, σ={sigma}"
                 (line,) = axes.plot(
-                    x, [estimate.value for _, estimate in points], style, marker="o", markersize=3,
-                    color=COLORS.get(policy), label=label,
+                    x, [estimate.value for _, estimate in points], style, marker=look[policy].marker, markersize=3,
+                    color=look[policy].color, label=label,
                 )  # fmt: skip
                 low, high = [estimate.low for _, estimate in points], [estimate.high for _, estimate in points]
                 axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
@@ -242,10 +272,10 @@ def heatmaps(
 
 
 def _curves(results: Results, experiment: str, settings: str) -> list[Curve]:
-    """The curves of all policies at these settings, CascadeLSB first; empty if no policy has settings."""
+    """The curves of all policies at these settings, CascadeLSB first; empty if the experiment has only others."""
     all_curves = [results.curve(experiment, policy, settings) for policy in results.policies(experiment)]
     curves = sorted((curve for curve in all_curves if curve is not None), key=lambda curve: order(curve.policy))
-    return curves if any(curve.settings for curve in curves) else []
+    return curves if any(curve.settings for curve in curves) or not results.settings(experiment) else []
 
 
 def order(policy: str) -> tuple[int, str]:
@@ -254,17 +284,25 @@ def order(policy: str) -> tuple[int, str]:
     return (known.index(policy) if policy in known else len(known), policy)
 
 
-def _line(axes: Any, name: str, steps: Integers, regret: Floats, split: Any) -> tuple[float, str, Any]:
+def _line(axes: Any, name: str, look: Look, steps: Integers, regret: Floats, split: Any) -> tuple[float, str, str]:
     """Plot a mean with its band; returns the last value, the name and the color."""
     means = [mean(column, split) for column in regret.T]
-    (line,) = axes.plot(steps, [e.value for e in means], color=COLORS.get(name), label=name, linewidth=1.8)
-    axes.fill_between(
-        steps, [e.low for e in means], [e.high for e in means], color=line.get_color(), alpha=0.2, linewidth=0
-    )
-    return means[-1].value, name, line.get_color()
+    axes.plot(steps, [e.value for e in means], color=look.color, linestyle=look.dashes, label=name, linewidth=1.8)
+    axes.fill_between(steps, [e.low for e in means], [e.high for e in means], color=look.color, alpha=0.2, linewidth=0)
+    return means[-1].value, name, look.color
 
 
-def _label_ends(axes: Any, ends: Iterable[tuple[float, str, Any]]) -> None:
+def _legend(figure: Any, panels: Iterable[Any], *, ncols: int | None = None) -> None:
+    """Add one legend for all panels. A policy that is in several of them is listed once."""
+    handles: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    columns = min(ncols or len(handles), len(handles))
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=columns, frameon=False)
+
+
+def _label_ends(axes: Any, ends: Iterable[tuple[float, str, str]]) -> None:
     """Write names at the ends of the lines, and move a name up if it would overlap with another."""
     height, lowest = axes.get_ylim()[1], 0.0
     for end, name, color in sorted(ends, key=lambda entry: entry[0]):
@@ -285,13 +323,13 @@ def _height(curves: list[Curve]) -> float:
     return (1.15 + 0.08 * max(0, cut - 1)) * finals[cut] or 1.0
 
 
-def _label_cut_curves(axes: Any, curves: list[Curve]) -> None:
+def _label_cut_curves(axes: Any, curves: list[Curve], look: dict[str, Look]) -> None:
     top = axes.get_ylim()[1]
     cut = [curve for curve in curves if float(curve.final.mean()) > top]
     for at, curve in enumerate(cut):
         axes.text(
             0.98, 0.97 - 0.09 * at, f"{curve.policy}: {float(curve.final.mean()):,.0f} ↑", transform=axes.transAxes,
-            ha="right", va="top", fontsize=7, color=COLORS.get(curve.policy),
+            ha="right", va="top", fontsize=7, color=look[curve.policy].color,
         )  # fmt: skip
 
 
@@ -307,8 +345,9 @@ def _style(axes: Any, *, thousands: bool = True) -> None:
     axes.grid(alpha=0.25, linewidth=0.6)
 
 
-def _slug(setting: Setting) -> str:
-    return str(setting).replace(" ", "-").replace("=", "-")
+def _file(suite: str, settings: str) -> str:
+    """The name of a figure's file, without its suffix."""
+    return "-".join(filter(None, (suite, settings.replace(" ", "-").replace("=", "-"))))
 
 
 def _save(figure: Any, folder: Path, name: str) -> Path:

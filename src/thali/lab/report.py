@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from thali import __version__
 from thali.lab import figures
 from thali.lab.claims import CLAIMS
 from thali.lab.evidence import Verdict, reached
@@ -18,6 +17,7 @@ from thali.lab.intervals import Estimate, mean
 from thali.lab.ledger import Finding, ledger
 from thali.lab.results import DIVERSITY, Results, d_and_K, scale_label
 from thali.lab.robustness import Matrix
+from thali.lab.runner import installed
 from thali.lab.settings import PRACTICAL, SUITES, THEORY
 from thali.lab.sources import SOURCES
 
@@ -34,6 +34,8 @@ class Report:
     page: Path
     findings: list[Finding]
     pictures: list[Path]
+    made_by: list[str]
+    """The versions of thali that made the rows, with digests of their code."""
 
 
 def build(folder: Path) -> Report:
@@ -50,25 +52,40 @@ def build(folder: Path) -> Report:
         if path is not None:
             pictures.setdefault(suite, []).append((label, path))
 
-    for suite in SUITES:
+    for suite in suites(results):
         if suite in ("approximation", "theory", "optimism", "robustness", "tuning"):
             continue
-        for setting in (PRACTICAL, THEORY):
-            add(suite, LABELS[setting], figures.grid(results, suite, setting, target))
-        for setting in (PRACTICAL, THEORY):
-            add(suite, f"diversity, {LABELS[setting]}", figures.diversity(results, suite, setting, target))
+        drawn = {settings: label(settings) or "policies without α" for settings in _drawn(results, suite)}
+        for settings, text in drawn.items():
+            add(suite, text, figures.grid(results, suite, settings, target))
+        for settings, text in drawn.items():
+            add(suite, f"diversity, {text}", figures.diversity(results, suite, settings, target))
     for matrix in Matrix.every(results):
         add("robustness", data_label(matrix.source), matrix.draw(target))
     add("theory", "bound and growth", figures.bounds(results, target))
     for name in results.scales:
         swept = len(results.settings(name)) > 2 and not name.startswith("theory/")
         if swept:
-            suite = name.partition("/")[0]
-            add(suite if suite in ("optimism", "tuning") else "optimism", name, figures.sweep(results, name, target))
+            add(name.partition("/")[0], name, figures.sweep(results, name, target))
     (folder / "ledger.md").write_text(markdown(findings), encoding="utf-8")
     page = folder / "report.html"
     page.write_text(_page(results, findings, pictures), encoding="utf-8")
-    return Report(page, findings, [path for entries in pictures.values() for _, path in entries])
+    return Report(page, findings, [path for entries in pictures.values() for _, path in entries], results.made_by)
+
+
+def suites(results: Results) -> list[str]:
+    """The suites that have rows: thali's own in their order, then yours."""
+    found = {name.partition("/")[0] for name in results.scales}
+    return [suite for suite in SUITES if suite in found] + sorted(found - set(SUITES))
+
+
+def _drawn(results: Results, suite: str) -> list[str]:
+    """The settings at which the curves of a suite are drawn; other settings of an experiment with a sweep are not."""
+    names = results.experiments(f"{suite}/")
+    usual = [str(setting) for setting in LABELS]
+    found = [settings for name in names for settings in results.settings(name)]
+    few = [s for name in names if len(results.settings(name)) <= 2 for s in results.settings(name)]
+    return [s for s in usual if s in found] + [s for s in dict.fromkeys(few) if s not in usual] if found else [""]
 
 
 def label(settings: str) -> str:
@@ -174,10 +191,9 @@ code { background: var(--card); padding: .1rem .35rem; border-radius: 5px; font-
 def _page(results: Results, findings: list[Finding], pictures: dict[str, list[tuple[str, Path]]]) -> str:
     tally = Counter(finding.verdict for finding in findings)
     missing = [claim.number for claim in CLAIMS if claim.number not in {f.claim.number for f in findings}]
-    suites = [suite for suite in SUITES if results.experiments(f"{suite}/")]
-    sections = "".join(_section(results, suite, pictures.get(suite, []), findings) for suite in suites)
-    links = " ".join(f'<a href="#{suite}">{escape(suite)}</a>' for suite in suites)
-    versions = ", ".join(sorted(results.rows["version"].unique().to_list()))
+    shown = suites(results)
+    sections = "".join(_section(results, suite, pictures.get(suite, []), findings) for suite in shown)
+    links = " ".join(f'<a href="#{suite}">{escape(suite)}</a>' for suite in shown)
     seeds = ", ".join(map(str, sorted(results.rows["seed"].unique().to_list())))
     unmeasured = f"<p>Not measured, because there are no rows: {', '.join(missing)}.</p>" if missing else ""
     return f"""<!doctype html>
@@ -185,9 +201,9 @@ def _page(results: Results, findings: list[Finding], pictures: dict[str, list[tu
 <title>thali: the paper, reproduced</title><style>{_STYLE}</style></head><body><main>
 <h1>The paper, reproduced</h1>
 <p class="lead">Every table and figure of <em>Online Diverse Learning to Rank from Partial-Click Feedback</em>, and
-every sentence of it that can be true or false, measured by thali {escape(versions)} (seed {escape(seeds)}).
-Each verdict is computed from the rows in this page's folder. All intervals are 95% intervals over people and random
-splits.</p>
+every sentence of it that can be true or false, measured by thali {escape(", ".join(results.made_by))} with seed
+{escape(seeds)}. Each verdict is computed from the rows in this page's folder. All intervals are 95% intervals over
+people and random splits.</p>
 <div class="tally"><div class="holds"><b>{tally["holds"]}</b>hold</div>
 <div class="fails"><b>{tally["does not hold"]}</b>do not hold</div>
 <div class="open"><b>{tally["not decided"]}</b>not decided at this scale</div></div>
@@ -208,7 +224,7 @@ that regret has stopped growing.</p>
 {_ledger(findings)}{unmeasured}</section>
 <section><h2>How this page was made</h2><p><code>thali reproduce</code> wrote the rows, and
 <code>thali report {escape(results.folder.name)}/</code> created the figures and this page from them, with thali
-{__version__}. Bands and error bars are 95% Student intervals over random splits of the users, or over people if there
+{installed()}. Bands and error bars are 95% Student intervals over random splits of the users, or over people if there
 is only one split. Regret is the expected number of clicks lost compared with the greedy list that is built with the
 true click model. That list is not always the best one, so regret can be negative.</p></section>
 </main></body></html>
@@ -227,7 +243,8 @@ def _section(results: Results, suite: str, pictures: list[tuple[str, Path]], fin
     claims = (
         f"<details><summary>{len(own)} verdicts: {escape(verdicts)}</summary>{_ledger(own)}</details>" if own else ""
     )
-    return f'<section id="{suite}"><h2>{escape(SUITES[suite])}</h2><p>{escape(scales)}.</p>{body}{claims}</section>'
+    title = SUITES.get(suite, suite)
+    return f'<section id="{suite}"><h2>{escape(title)}</h2><p>{escape(scales)}.</p>{body}{claims}</section>'
 
 
 def _tabs(suite: str, pictures: list[tuple[str, Path]]) -> str:
@@ -242,7 +259,7 @@ def _tabs(suite: str, pictures: list[tuple[str, Path]]) -> str:
         tabs.append(f'<input type="radio" name="{suite}" id="{key}"{checked}><label for="{key}">{escape(name)}</label>')
         image = b64encode(path.read_bytes()).decode()
         shown.append(
-            f'<figure class="{key}"><img alt="{escape(SUITES[suite])}: {escape(name)}" '
+            f'<figure class="{key}"><img alt="{escape(SUITES.get(suite, suite))}: {escape(name)}" '
             f'src="data:image/svg+xml;base64,{image}"></figure>'
         )
     return f'<style>{"".join(rules)}</style><div class="tabs">{"".join(tabs)}{"".join(shown)}</div>'

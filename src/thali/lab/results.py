@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thali.lab.code import CODE, described
 from thali.lab.runner import Store
-from thali.lab.settings import EXPERIMENTS, Experiment
+from thali.lab.settings import EXPERIMENTS
 from thali.tools.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -83,19 +84,15 @@ class Results:
     """All curves in a folder of results.
 
     If an experiment was run at several scales, its own scale (the paper's) is used if present, otherwise the largest.
+    If it was run with different code, only rows that were made by the same code are used: by the current code if there
+    are such rows, otherwise by the code that wrote rows last.
 
-    only: use only these experiments, at the scale they have here and with this seed.
+    names: use only the rows with these names, as :func:`thali.lab.runner.run` returns them.
     """
 
-    def __init__(self, folder: Path, only: Sequence[Experiment] | None = None, *, seed: int | None = None) -> None:
-        import polars as pl
-
+    def __init__(self, folder: Path, names: Sequence[str] | None = None) -> None:
         self.folder = folder
-        rows = Store(folder).rows()
-        if only is not None:
-            wanted = pl.DataFrame({"experiment": [e.name for e in only], "scale": [e.scale for e in only]})
-            rows = rows.join(wanted, on=["experiment", "scale"], how="semi").filter(pl.col("seed") == seed)
-        self.rows = _largest(rows)
+        self.rows = _chosen(Store(folder).rows(written=True)) if names is None else Store(folder).rows(names)
 
     @cached_property
     def curves(self) -> dict[tuple[str, str, str], Curve]:
@@ -121,6 +118,16 @@ class Results:
         return sorted(
             names, key=lambda name: (d_and_K(name), EXPERIMENTS[name].steps if name in EXPERIMENTS else 0, name)
         )
+
+    @cached_property
+    def all_policies(self) -> list[str]:
+        """The policies of all experiments."""
+        return sorted({policy for _, policy, _ in self.curves})
+
+    @cached_property
+    def made_by(self) -> list[str]:
+        """The versions of thali that made the rows, with digests of their code."""
+        return sorted(described(*pair) for pair in self.rows.select("version", "code").unique().iter_rows())
 
     def curve(self, experiment: str, policy: str, settings: str) -> Curve | None:
         """The curve at these settings; a policy without settings has the same curve for all settings."""
@@ -168,24 +175,50 @@ def _number(text: str) -> bool:
     return text.replace(".", "", 1).isdigit()
 
 
-def _largest(rows: pl.DataFrame) -> pl.DataFrame:
-    """Choose one scale, version and seed per experiment: its own scale first, then the newest, then the largest."""
+def _chosen(rows: pl.DataFrame) -> pl.DataFrame:
+    """Choose one scale, version, code and seed per experiment, and one code per policy.
+
+    The experiment's own scale comes first, then the current code, then the newest, then the largest.
+    """
     import polars as pl
 
     own = pl.DataFrame(
         {"experiment": list(EXPERIMENTS), "own": [e.scale for e in EXPERIMENTS.values()]},
         schema={"experiment": pl.String, "own": pl.String},
     )
-    keys = ["experiment", "scale", "version", "seed"]
+    keys = ["experiment", "scale", "version", "code", "seed"]
     sizes = (
         rows.group_by(keys)
-        .agg(size=pl.col("step").max() * pl.struct("split", "user").n_unique())
+        .agg(size=pl.col("step").max() * pl.struct("split", "user").n_unique(), written=pl.col("written").max())
         .join(own, on="experiment", how="left")
-        .with_columns(own=pl.col("own").eq_missing(pl.col("scale")))
+        .with_columns(
+            own=pl.col("own").eq_missing(pl.col("scale")),
+            current=pl.col("code").str.starts_with(CODE),
+            # All rows of one code are equally new, so that the size decides between them.
+            written=pl.col("written").max().over("experiment", "version", "code"),
+        )
     )
-    order = ["own", "version", "size", "scale", "seed"]
-    best = sizes.sort(order, descending=[True, True, True, False, False])
-    best = best.unique("experiment", keep="first", maintain_order=True)
+    order = {
+        "own": True,
+        "current": True,
+        "version": True,
+        "written": True,
+        "size": True,
+        "scale": False,
+        "seed": False,
+    }
+    rows = _first(rows, sizes, keys, order, "experiment")
+    policies = rows.group_by("experiment", "policy", "policy_code").agg(written=pl.col("written").max())
+    keys = ["experiment", "policy", "policy_code"]
+    order = {"written": True, "policy_code": False}
+    return _first(rows, policies, keys, order, "experiment", "policy").drop("written")
+
+
+def _first(
+    rows: pl.DataFrame, groups: pl.DataFrame, keys: list[str], order: dict[str, bool], *per: str
+) -> pl.DataFrame:
+    """The rows of the first group per experiment or policy. order: columns of the groups, and whether they descend."""
+    best = groups.sort(list(order), descending=list(order.values())).unique(per, keep="first", maintain_order=True)
     return rows.join(best.select(keys), on=keys, how="semi", maintain_order="left")
 
 
@@ -195,11 +228,12 @@ def _curve(rows: pl.DataFrame) -> Curve:
     points = len(steps)
     first = ordered.unique(["split", "user"], keep="first", maintain_order=True)
     people, K = first.height, len(ordered["list"][0])
-    if ordered.height != people * points or ordered.select("split", "user", "step").is_duplicated().any():
+    too_many = people > int(first["scale"][0].partition(" ")[0])
+    if too_many or ordered.height != people * points or ordered.select("split", "user", "step").is_duplicated().any():
         raise ValueError(
             f"results of {first['experiment'][0]} with {first['policy'][0]} {first['settings'][0]} come from different "
             "data sets, but have the same numbers of people, splits and steps, so they cannot be told apart. Use a "
-            "separate folder for the results of each data set"
+            "separate folder for the results of each data set, or for your own tables another name of the experiment"
         )
 
     def matrix(column: str) -> Any:

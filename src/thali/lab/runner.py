@@ -11,14 +11,16 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_complet
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thali.lab.code import CODE, described
 from thali.lab.problems import Problem
 from thali.lab.settings import Experiment
-from thali.lab.sources import SOURCES, problem, setup
+from thali.lab.sources import PUBLISHED, problem, setup
 from thali.lab.tasks import Task, perform, tasks_of
-from thali.tools.files import atomic_path
+from thali.tools.files import atomic_file
 from thali.tools.processes import end
 
 if TYPE_CHECKING:
@@ -39,8 +41,21 @@ class Store:
         """Store rows under this name."""
         path = self.folder / "rows" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_path(path) as part:
-            rows.write_parquet(part)
+        with atomic_file(path) as file:
+            rows.write_parquet(file)
+
+    def made_by_other_code(self, task: Task, problem: Problem) -> int:
+        """How many rows of a task, of the same size and seed, are stored that other code made."""
+        import polars as pl
+
+        by = (task.code(problem), task.policy_code)
+        files = sorted((self.folder / "rows").glob(f"{escape(task.label)}-*.parquet"))
+        return sum(
+            rows.height
+            for rows in map(_read, files)
+            if (rows["scale"][0], rows["seed"][0]) == (task.experiment.scale, task.seed)
+            and rows.select(pl.first("code", "policy_code")).row(0) != by
+        )
 
     def note(self, source: str, setup: dict[str, float]) -> None:
         """Store the numbers recorded for a data set."""
@@ -48,19 +63,34 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(setup, indent=1) + "\n")
 
-    def rows(self) -> pl.DataFrame:
-        """All rows, in an order that does not depend on how or when they were computed."""
+    def rows(self, names: Sequence[str] | None = None, *, written: bool = False) -> pl.DataFrame:
+        """The rows with these names, or all rows, in an order that does not depend on how or when they were computed.
+
+        written: add a column that says when the file of each row was written, in nanoseconds since 1970.
+        """
         import polars as pl
 
-        files = sorted((self.folder / "rows").glob("*/*/*.parquet"))
+        folder = self.folder / "rows"
+        files = sorted(folder.glob("*/*/*.parquet") if names is None else (folder / name for name in set(names)))
         if not files:
             raise FileNotFoundError(
                 f"{self.folder} must contain rows of experiments (rows/*/*/*.parquet), but there are none; "
                 "run 'thali reproduce' or 'thali run' first"
             )
-        return pl.concat([pl.read_parquet(file) for file in files]).sort(
-            "experiment", "scale", "policy", "settings", "seed", "split", "user", "step"
-        )
+        read = [
+            _read(file).with_columns(written=pl.lit(file.stat().st_mtime_ns)) if written else _read(file)
+            for file in files
+        ]
+        return pl.concat(read).sort("experiment", "scale", "policy", "settings", "seed", "split", "user", "step")
+
+
+def _read(file: Path) -> pl.DataFrame:
+    """Read the rows of one file. Rows of early versions do not say which code made them."""
+    import polars as pl
+
+    rows = pl.read_parquet(file)
+    missing = [name for name in ("code", "policy_code") if name not in rows.columns]
+    return rows.with_columns(pl.lit("").alias(name) for name in missing)
 
 
 def run(
@@ -71,36 +101,49 @@ def run(
     seed: int = 0,
     data: str | None = None,
     progress: Callable[[float, float, str], None] | None = None,
-) -> None:
-    """Run every task whose rows are not stored yet. The rows do not depend on the executor.
+    notice: Callable[[str], None] | None = None,
+) -> list[str]:
+    """Run every task whose rows are not stored yet, and return the names under which the rows of all tasks are stored.
+
+    The rows do not depend on the executor. Rows that other code made are not used. They stay in the store.
 
     progress: called with the cost of the finished tasks, the total cost, and the name of the last task.
+    notice: called with a sentence if there are rows that other code made.
     """
     for source in dict.fromkeys(experiment.source for experiment in experiments):
-        if source in SOURCES:
+        if source in PUBLISHED:
             store.note(source, setup(source, data))
     waiting: list[tuple[Task, Problem, str]] = []
+    names: list[str] = []
+    outdated = 0
     total = done = 0.0
     for experiment in experiments:
         build = lru_cache(maxsize=None)(lambda split, e=experiment: problem(e, split, seed=seed, data=data))
         for task in tasks_of(experiment, seed=seed):
             task_problem = build(task.split)
             name = task.name(task_problem)
+            names.append(name)
             total += task.cost
             if store.has(name):
                 done += task.cost
             else:
+                outdated += store.made_by_other_code(task, task_problem)
                 waiting.append((task, task_problem, name))
+    if outdated and notice is not None:
+        notice(
+            f"{outdated:,} stored rows were made by other code than today's and are computed again. The old rows stay "
+            f"in {store.folder / 'rows'}."
+        )
     report = progress or (lambda done, total, name: None)
     report(done, total, "")
-    futures: dict[Future[Any], tuple[Task, str]] = {}
+    futures: dict[Future[Any], tuple[Task, Problem, str]] = {}
     try:
         # Long tasks start first, so that none of them runs alone at the end.
         for task, task_problem, name in sorted(waiting, key=lambda entry: -entry[0].cost):
-            futures[executor.submit(perform, task, task_problem)] = (task, name)
+            futures[executor.submit(perform, task, task_problem)] = (task, task_problem, name)
         for future in as_completed(futures):
-            task, name = futures.pop(future)
-            store.put(name, future.result())
+            task, task_problem, name = futures.pop(future)
+            store.put(name, task.signed(future.result(), task_problem))
             done += task.cost
             report(done, total, f"{task.experiment.name} {task.policy}")
     except BrokenProcessPool as error:
@@ -111,6 +154,7 @@ def run(
     finally:
         for future in futures:
             future.cancel()
+    return names
 
 
 @contextmanager
@@ -131,7 +175,7 @@ def processes(workers: int | None = None) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
-    """An executor on the workers of a Dask cluster, which must run the same version of thali.
+    """An executor on the workers of a Dask cluster, which must run the same code of thali.
 
     address: that of the cluster's scheduler.
     """
@@ -144,10 +188,10 @@ def cluster(address: str) -> Iterator[Executor]:
             f"cluster must be the address of a Dask scheduler, such as tcp://host:8786, got {address!r}: {error}"
         ) from error
     try:
-        versions = set(client.run(_version).values())
-        if versions - {_version()}:
+        others = set(client.run(installed).values()) - {installed()}
+        if others:
             raise RuntimeError(
-                f"the workers of the cluster must run thali {_version()}, got version {', '.join(sorted(versions))}"
+                f"the workers of the cluster must run thali {installed()}, got {', '.join(sorted(others))}"
             )
         with client.get_executor(pure=False) as executor:
             yield executor
@@ -160,10 +204,11 @@ def cluster(address: str) -> Iterator[Executor]:
         client.close()
 
 
-def _version() -> str:
+def installed() -> str:
+    """The version and the code of thali that this process runs."""
     from thali import __version__
 
-    return __version__
+    return described(__version__, CODE)
 
 
 def _ignore_interrupt() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -55,7 +56,8 @@ class Experiment:
     name: str
     """suite/experiment, such as movielens/d18-K12."""
     source: str
-    """A key of :data:`thali.lab.sources.SOURCES`, or "synthetic", "single-items" or "generated"."""
+    """A key of :data:`thali.lab.sources.SOURCES`, where add_source adds data of your own, or "synthetic",
+    "single-items" or "generated"."""
     d: int
     K: int
     steps: int = 20_000
@@ -73,6 +75,14 @@ class Experiment:
     run. The empty string means never."""
     small: tuple[int, int] = (20, 2000)
     """People and steps of the small scale, for a run that takes minutes instead of hours."""
+
+    def __post_init__(self) -> None:
+        # The name becomes a folder and a file of the results, and part of a page.
+        if not re.fullmatch(r"\w[\w.+-]*/\w[\w.+-]*", self.name):
+            raise ValueError(
+                "name of an experiment must be suite/experiment, with letters, digits and the characters _ . + - in "
+                f"both parts, got {self.name!r}"
+            )
 
     @property
     def suite(self) -> str:

@@ -19,22 +19,26 @@ from thali.lab.kinds import PEOPLE, drifting
 from thali.lab.problems import Problem, generated, single_items, synthetic
 from thali.lab.settings import EXPERIMENTS, KINDS, Experiment
 from thali.people import ClickModel, DiverseCascade
+from thali.tools import checks
 from thali.tools.randomness import stream
 from thali.tools.types import Floats
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set and how the paper uses it.
+    """A data set and how the experiments use it. The defaults are those of the paper.
 
-    at_least: an item attracts a user if the value of their interaction is at least this.
-    by: whether the 1000 most active users and items are chosen by the number of interactions or by their total value.
+    load: called with the folder of the data sets, or None.
+    at_least: an item attracts a user if the value of their interaction is at least this; None for any value.
+    by: whether the most active users and items are chosen by the number of interactions or by their total value.
+    most: how many users and items to keep; None for all.
     """
 
     title: str
     load: Callable[[str | Path | None], Interactions]
-    at_least: float
+    at_least: float | None
     by: Literal["count", "value"] = "count"
+    most: int | None = 1000
 
 
 #: The data sets of the experiments on real data.
@@ -49,6 +53,25 @@ SOURCES: dict[str, Source] = {
 }
 
 
+#: The data sets of the paper and substitutes for them. The paper makes claims about these.
+PUBLISHED = frozenset(SOURCES)
+#: The problems that are not built from a data set.
+ARTIFICIAL = ("synthetic", "single-items", "generated")
+
+
+def add_source(name: str, data: Interactions, *, title: str | None = None, at_least: float | None = None) -> None:
+    """Make your own data usable in experiments, as the source with this name. Replace what was added under it before.
+
+    data: all users and items to use, such as ``thali.datasets.tables(...)`` returns them.
+    title: the name of the data for readers (default: the name of the source).
+    at_least: an item attracts a user if the value of their interaction is at least this (default: any value).
+    """
+    if name in PUBLISHED or name in ARTIFICIAL:
+        raise ValueError(f"name of add_source must not be the name of a source of thali's own, got {name!r}")
+    checks.instance("data of add_source", data, Interactions)
+    SOURCES[name] = Source(title or name, lambda root: data, at_least, most=None)
+
+
 #: The MovieLens id of Star Wars, the film in the paper's example.
 STAR_WARS = 260
 
@@ -60,25 +83,33 @@ def check_source(name: str) -> str:
     return name
 
 
-@cache
-def active(source: str, data: str | None) -> Interactions:
-    """The 1000 most active users and items of a source, with all interactions between them and all topics."""
-    entry = SOURCES[source]
-    return entry.load(data).most_active(users=1000, items=1000, by=entry.by)
-
-
-@cache
 def selected(source: str, data: str | None) -> Interactions:
-    """Like :func:`active`, with attractive pairs only."""
-    return active(source, data).attracted(SOURCES[source].at_least)
+    """The most active users and items of a source, with the attractive pairs among them and all topics."""
+    return _selected(SOURCES[source], data)
 
 
-@cache
 def fitted(source: str, data: str | None, d: int, K: int) -> Behaviour:
     """Browsing behavior estimated from a source's data; fixed values for artificial problems."""
-    if source not in SOURCES:
-        return _assumed_behavior(K)
-    return behaviour(active(source, data).top_topics(d), at_least=SOURCES[source].at_least, K=K)
+    return _fitted(SOURCES[source], data, d, K) if source in SOURCES else _assumed_behavior(K)
+
+
+@cache
+def _active(source: Source, data: str | None) -> Interactions:
+    """The most active users and items of a source, with all interactions between them and all topics."""
+    return source.load(data).most_active(users=source.most, items=source.most, by=source.by)
+
+
+@cache
+def _selected(source: Source, data: str | None) -> Interactions:
+    everything = _active(source, data)
+    return everything if source.at_least is None else everything.attracted(source.at_least)
+
+
+@cache
+def _fitted(source: Source, data: str | None, d: int, K: int) -> Behaviour:
+    everything = _active(source, data)
+    at_least = float(everything.value.min()) if source.at_least is None else source.at_least
+    return behaviour(everything.top_topics(d), at_least=at_least, K=K)
 
 
 def _assumed_behavior(K: int) -> Behaviour:
@@ -93,6 +124,16 @@ def problem(experiment: Experiment, split: int, *, seed: int, data: str | None =
     They are also the same for every d, except that people without a θ* in those topics are left out.
     """
     users = shares(experiment)[split]
+    if experiment.source not in (*ARTIFICIAL, *SOURCES):
+        raise ValueError(
+            f"source of {experiment.name} must be one of {', '.join((*ARTIFICIAL, *SOURCES))}, or one that was added "
+            f"with add_source, got {experiment.source!r}"
+        )
+    if experiment.clicks not in PEOPLE:
+        raise ValueError(
+            f"clicks of {experiment.name} must be one of {', '.join(PEOPLE)}, got {experiment.clicks!r}; to use your "
+            "own click model, add it to thali.lab.kinds.PEOPLE"
+        )
     if experiment.source in SOURCES:
         catalog, weights, theta, after, names = _draw_people(experiment, split, users, seed, data)
     else:

@@ -13,6 +13,7 @@ import numpy as np
 
 from thali import theory
 from thali.catalog.catalog import Catalog
+from thali.lab.code import CODE, own_code
 from thali.lab.compare import policies_for
 from thali.lab.problems import Problem
 from thali.lab.settings import KINDS, Experiment, Setting
@@ -20,7 +21,7 @@ from thali.lab.simulate import simulate
 from thali.lab.sources import shares
 from thali.lists import diversity, greedy_lists, optimal_list
 from thali.people import DiverseCascade
-from thali.policies import class_of, optimistic
+from thali.policies import POLICIES, class_of, optimistic
 from thali.tools.randomness import stream
 from thali.tools.types import Floats, Integers
 
@@ -60,22 +61,48 @@ class Task:
         """A rough measure of how long the task takes, to show progress."""
         return self.interactions * (5.0 + 0.008 * self.experiment.K * self.experiment.d**2)
 
+    def signed(self, rows: pl.DataFrame, problem: Problem) -> pl.DataFrame:
+        """Return the rows of this task, which a worker computed, with digests of the code that made them."""
+        import polars as pl
+
+        made_by = rows["code"][0]
+        if made_by != CODE:
+            raise RuntimeError(
+                f"all workers must run the same code of thali ({CODE}), got {made_by}; if the code changed during the "
+                "run, run the same command again"
+            )
+        return rows.with_columns(code=pl.lit(self.code(problem)), policy_code=pl.lit(self.policy_code))
+
+    def code(self, problem: Problem) -> str:
+        """A digest of the code that the rows of all policies depend on: thali's, and that of your own click model."""
+        people = own_code(problem.model.at(0))
+        return f"{CODE}+{people}" if people else CODE
+
+    @property
+    def policy_code(self) -> str:
+        """A digest of the policy's own settings, and of its code if that is outside thali; empty if it has neither."""
+        return "" if self.policy == GREEDY else own_code(POLICIES[self.policy])
+
     def name(self, problem: Problem) -> str:
         """A file name with a digest of everything that the rows depend on."""
-        from thali import __version__
-
         e = self.experiment
         fields: tuple[object, ...] = (e.name, e.source, e.people, e.d, e.K, e.steps, e.users, e.splits)
         if e.clicks != KINDS[0] or e.drift:
             fields = (*fields, e.clicks, e.drift, problem.description)
-        text = repr((fields, self.policy, self.settings, self.split, self.seed, POINTS, __version__))
+        by = (self.code(problem), self.policy_code)
+        text = repr((fields, self.policy, self.settings, self.split, self.seed, POINTS, problem.people, by))
         digest = sha256(text.encode())
         for part in (problem.catalog, problem.weights):
             for array in (part.csr.indptr, part.csr.indices, part.csr.data):
                 digest.update(array.tobytes())
         digest.update(problem.theta.tobytes())
+        return f"{self.label}-{digest.hexdigest()[:12]}.parquet"
+
+    @property
+    def label(self) -> str:
+        """The part of the file name before the digest."""
         label = "-".join(filter(None, (self.policy, self.settings.replace(" ", "-"), f"split{self.split}")))
-        return f"{e.name}/{label}-{digest.hexdigest()[:12]}.parquet"
+        return f"{self.experiment.name}/{label}"
 
 
 def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
@@ -166,6 +193,8 @@ def _rows(
         "err_ia": diversity.err_ia(catalog, flat, theta.reshape(users * points, -1)),
         "version": [__version__] * (users * points),
         "seed": np.full(users * points, task.seed),
+        "code": [CODE] * (users * points),
+        "policy_code": [""] * (users * points),
     }
     frame = pl.DataFrame(columns)
     # -1 means that no clicks were drawn, because the lists follow from known preferences.
