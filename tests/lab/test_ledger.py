@@ -159,7 +159,7 @@ def test_policies_that_have_not_learned_anything_decide_nothing(cascading, times
     )
     found = finding("C47", made)
     assert found.verdict == verdict
-    assert ("has not learned yet: it gets 20% of the best list's clicks" in found.reason) == (verdict == "not decided")
+    assert ("has hardly learned (it gets 20% of the best list's clicks" in found.reason) == (verdict == "not decided")
 
 
 @pytest.mark.parametrize(

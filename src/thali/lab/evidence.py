@@ -109,7 +109,7 @@ def times_once_learned(above: str, below: str, low: float, keep: Keep = every) -
         clicks = _late(b).mean() / b.best.mean()
         if clicks >= LEARNED:
             return check
-        reason = f"{below} has not learned yet: it gets {clicks:.0%} of the best list's clicks at the end of the run"
+        reason = f"{below} has hardly learned (it gets {clicks:.0%} of the best list's clicks at the end of the run)"
         return replace(check, cannot=UNDECIDABLE, because=reason)
 
     return in_each_experiment((above, below), make, keep)
