@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,15 @@ def test_suites_in_the_docs_have_the_titles_of_the_code():
     assert len(rows) > 10
     for suite, title, _ in rows:
         assert title == SUITES[suite]
+
+
+def test_the_summary_counts_the_verdicts_of_the_ledger():
+    _, rows = table("claims.md", "ledger")
+    verdicts = Counter(re.match(r"[✓✗?] ([a-z ]+)", row[8])[1] for row in rows)
+    summary = " ".join((DOCS / "reproduction.md").read_text().split())
+    assert f"There are {len(rows)} verdicts on {len({row[0] for row in rows})} claims" in summary
+    for verdict, count in verdicts.items():
+        assert f'"{verdict}" in {count} cases' in summary
 
 
 def test_every_part_has_a_place_in_its_page(script, monkeypatch):

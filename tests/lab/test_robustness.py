@@ -94,7 +94,7 @@ def test_numbers_follow_from_the_rows(results):
 def cell(lost, spread=0.0):
     """A cell of four people who lose this share on average."""
     people = np.array([lost - spread, lost + spread, lost - spread, lost + spread])
-    share = Estimate(lost, lost - spread, lost + spread)
+    share = Estimate(lost, lambda level: (lost - spread, lost + spread))
     return Cell(share, share, Estimate.exact(0.5), people, np.arange(4))
 
 

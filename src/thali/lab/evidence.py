@@ -2,28 +2,27 @@
 
 Each measure takes (results, prefix of the experiments' names, settings) and usually returns one check per experiment.
 The claim is true of an experiment if the measured number is within the bounds of the check. If an experiment lacks the
-rows it needs, its check has no number and decides nothing. If no experiment has the rows, there are no checks.
+rows it needs, its check has no number and decides nothing. If no experiment has the rows, there are no checks. Some
+numbers cannot confirm a claim, or cannot refute it; then the check says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from math import exp, inf, isnan
-from typing import Literal
+from math import exp, inf, isinf
 
 import numpy as np
 
 from thali import theory
 from thali.catalog.catalog import Catalog
-from thali.lab.intervals import UNKNOWN, Estimate, growth, mean, ratio, share
+from thali.lab.intervals import UNKNOWN, Estimate, growth, mean, mean_fraction, ratio, share
 from thali.lab.results import Curve, Results, d_and_K
 from thali.lab.settings import EXPERIMENTS
+from thali.lab.verdicts import UNDECIDABLE, Check
 from thali.people import DiverseCascade, LinearSubmodular
 from thali.tools.types import Floats
-
-Verdict = Literal["holds", "does not hold", "not decided"]
 
 LSB, LSB_GREEDY, LIN, KL = "CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB"
 BASELINES = (LSB_GREEDY, LIN, KL)
@@ -36,35 +35,10 @@ MOST = 0.8
 BEST, SAME_TOPIC = ({0, 2}, {1, 2}), ({0, 1},)
 # "Comparable" and "similar" mean: within this fraction of each other.
 SIMILAR = 0.2
-
-
-@dataclass(frozen=True)
-class Check:
-    """One measured number, and the bounds within which the claim is true."""
-
-    label: str
-    """The experiment and the quantity that was measured."""
-    estimate: Estimate
-    low: float = -inf
-    high: float = inf
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the whole interval is inside the bounds, outside them, or neither."""
-        e = self.estimate
-        low, high = (e.value, e.value) if e.low == e.high else (e.low, e.high)
-        if isnan(low) or isnan(high):
-            return "not decided"
-        if self.low <= low and high <= self.high:
-            return "holds"
-        return "does not hold" if high < self.low or low > self.high else "not decided"
-
-    @property
-    def margin(self) -> float:
-        """The distance from the value to the nearest bound; negative if the value is outside the bounds."""
-        if isnan(self.estimate.value):
-            return -inf
-        return min(self.estimate.value - self.low, self.high - self.estimate.value)
+# Regret has stopped growing if the second half of the run adds at most this share of it.
+STOPPED = 0.01
+# A policy has learned something if, at the end of the run, it gets at least this share of the best list's clicks.
+LEARNED = 0.5
 
 
 Measure = Callable[[Results, str, str], list[Check]]
@@ -124,6 +98,23 @@ def times(above: str, below: str, low: float, high: float = inf, keep: Keep = ev
     return in_each_experiment((above, below), make, keep)
 
 
+def times_once_learned(above: str, below: str, low: float, keep: Keep = every) -> Measure:
+    """Like :func:`times`, but the ratio decides nothing if the second policy has not learned anything yet.
+
+    All policies have about the same regret before they have learned anything, so their ratio is close to 1.
+    """
+
+    def make(where: str, a: Curve, b: Curve) -> Check:
+        check = Check(f"{where}, regret of {above}/{below}", ratio(a.final, b.final, a.split), low)
+        clicks = _late(b).mean() / b.best.mean()
+        if clicks >= LEARNED:
+            return check
+        reason = f"{below} has hardly learned (it gets {clicks:.0%} of the best list's clicks at the end of the run)"
+        return replace(check, cannot=UNDECIDABLE, because=reason)
+
+    return in_each_experiment((above, below), make, keep)
+
+
 #: Each baseline's final regret divided by CascadeLSB's.
 lowest = together(*(times(baseline, LSB, 1.0) for baseline in BASELINES))
 #: The same ratios with the lower bound that "competitive with" needs.
@@ -142,26 +133,45 @@ def best_baseline(d: int) -> Measure:
 
 
 def own_best(results: Results, prefix: str, settings: str) -> list[Check]:
-    """Each baseline's final regret divided by CascadeLSB's, with each policy at its own best α of the sweep."""
+    """Each baseline's final regret divided by CascadeLSB's, with each policy at the α that is best for other people."""
     checks = []
     for name in results.experiments(prefix):
-        best = {}
-        for policy in (LSB, *BASELINES):
-            curves = [results.curve(name, policy, at) for at in results.settings(name)]
-            known = [curve for curve in curves if curve is not None]
-            if not known:
-                return []
-            best[policy] = min(known, key=lambda curve: float(curve.final.mean()))
+        at = {policy: [results.curve(name, policy, s) for s in results.settings(name)] for policy in (LSB, *BASELINES)}
+        known = results.common([curve for curves in at.values() for curve in curves if curve is not None])
+        tuned = {policy: _tuned([curve for curve in known if curve.policy == policy]) for policy in at}
+        mine = tuned[LSB]
         for baseline in BASELINES:
-            pair = results.common([best[baseline], best[LSB]])
-            checks.append(
-                Check(
-                    f"regret of {baseline} ({best[baseline].settings or 'no α'}) / {LSB} ({best[LSB].settings})",
-                    ratio(pair[0].final, pair[1].final, pair[0].split),
-                    1.0,
-                )
-            )
+            theirs = tuned[baseline]
+            if mine is None or theirs is None:
+                return []
+            label = f"regret of {baseline} ({theirs[1]}) / {LSB} ({mine[1]})"
+            checks.append(Check(label, ratio(theirs[0], mine[0], known[0].split), 1.0))
     return checks
+
+
+def _tuned(curves: Sequence[Curve]) -> tuple[Floats, str] | None:
+    """Final regret of one policy (people,) if each person gets the α that is best for others; and these α as text.
+
+    The curves are those of the policy at each α, with the same people. The α for the people of a split is the one with
+    the lowest mean regret in the other splits, without users who are also in this split. If there is only one split,
+    the α for each person is the one that is best for everybody else. So nobody is judged at an α that was chosen with
+    their help (cross-fitting). Returns None if there are no curves or no other people.
+    """
+    if not curves:
+        return None
+    split, user = curves[0].split, np.array([user for _, user in curves[0].people])
+    folds = split if len(set(split.tolist())) > 1 else np.arange(len(split))
+    regret, used = np.empty(len(split)), set()
+    for fold in np.unique(folds):
+        judged = folds == fold
+        others = ~np.isin(user, user[judged])
+        if not others.any():
+            return None
+        best = min(curves, key=lambda curve: float(curve.final[others].mean()))
+        regret[judged] = best.final[judged]
+        used.add(best.settings)
+    alphas = [c.settings.partition(" ")[0].removeprefix("alpha=") for c in curves if c.settings in used]
+    return regret, f"α = {' or '.join(alphas)}" if any(alphas) else "no α"
 
 
 def lower_by(other: str, low: float, high: float, keep: Keep) -> Measure:
@@ -176,25 +186,43 @@ def lower_by(other: str, low: float, high: float, keep: Keep) -> Measure:
         # A split has the same halves and people in every experiment, so it is one independent unit.
         splits = np.concatenate([a.split for _, (a, _) in experiments])
         quotient = ratio(mine, theirs, splits)
-        lower = Estimate(1.0 - quotient.value, 1.0 - quotient.high, 1.0 - quotient.low)
-        return [Check(f"1 - regret of {LSB}/{other}", lower, low, high), *missing]
+        check = Check(
+            f"1 - regret of {LSB}/{other}",
+            quotient.through(lambda times: 1.0 - times),
+            low,
+            high,
+            if_above=f"{LSB} does better than claimed",
+            if_below=f"{LSB} does worse than claimed",
+        )
+        return [check, *missing]
 
     return measure
 
 
-def exponent(policy: str, low: float, high: float) -> Measure:
+def exponent(policy: str, low: float, high: float, *, cannot_refute: str = "") -> Measure:
     """The exponent p if regret grows like n^p.
 
     2^p is the regret added in the second half of the run, divided by the regret added in the second quarter. The totals
     are not used, because they include the cost of initial exploration.
+
+    cannot_refute: why an exponent outside the bounds does not refute the claim; empty if it does.
     """
 
     def make(where: str, curve: Curve) -> Check:
         (_, quarter), (_, half) = curve.at(0.25), curve.at(0.5)
         estimate = growth(
-            curve.final - half, half - quarter, curve.split, 2.0, nothing=0.01 * float(curve.final.mean())
+            curve.final - half, half - quarter, curve.split, 2.0, nothing=STOPPED * float(curve.final.mean())
         )
-        return Check(f"{where}, {policy}, exponent p", estimate, low, high)
+        stopped = isinf(estimate.value)
+        return Check(
+            f"{where}, {policy}" if stopped else f"{where}, {policy}, exponent p",
+            estimate,
+            low,
+            high,
+            says=f"the second half of the run adds at most {STOPPED:.0%} of the regret" if stopped else "",
+            cannot=("does not hold",) if cannot_refute else (),
+            because=cannot_refute,
+        )
 
     return in_each_experiment((policy,), make)
 
@@ -257,9 +285,7 @@ def greedy_ratio(low: float, keep: Keep = every) -> Measure:
     """f(greedy)/f(best), averaged over people, for every K."""
 
     def make(where: str, curve: Curve) -> Check:
-        e = mean(reached(curve), curve.split)
-        # The ratio cannot exceed 1, so the interval is cut off there.
-        return Check(f"{where}, f(greedy)/f(best)", Estimate(e.value, e.low, min(1.0, e.high)), low)
+        return Check(f"{where}, f(greedy)/f(best)", mean_fraction(reached(curve), curve.split), low)
 
     return in_each_experiment(("Greedy",), make, keep)
 
@@ -372,11 +398,22 @@ def follows(policy: str, low: float) -> Measure:
     return measure
 
 
-def noted(key: str, label: str, low: float, high: float) -> Measure:
-    """A number recorded for the data set itself, by :func:`thali.lab.sources.setup`."""
+def noted(key: str, label: str, low: float, high: float, *, about: str = "") -> Measure:
+    """A number recorded for the data set itself, by :func:`thali.lab.sources.setup`.
+
+    about: the suite with the paper's own data, if the claim is about that data only. Then the number of a substitute
+    decides nothing.
+    """
 
     def measure(results: Results, prefix: str, settings: str) -> list[Check]:
-        setup = results.setups.get(prefix.rstrip("/"), {})
-        return [Check(label, Estimate.exact(setup[key]), low, high)] if key in setup else []
+        suite = prefix.rstrip("/")
+        setup = results.setups.get(suite, {})
+        if key not in setup:
+            return []
+        check = Check(label, Estimate.exact(setup[key]), low, high)
+        if about in ("", suite):
+            return [check]
+        reason = "the claim is about the paper's own data, and this data set is a substitute"
+        return [replace(check, cannot=UNDECIDABLE, because=reason)]
 
     return measure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from thali import theory
 from thali.lab.intervals import mean
-from thali.lab.results import DIVERSITY, Curve, Results, d_and_K
+from thali.lab.results import DIVERSITY, Curve, Results, d_and_K, scale_label
 from thali.lab.settings import EXPERIMENTS, PRACTICAL, THEORY, Setting
 from thali.lab.simulate import Run
 from thali.tools.types import Floats, Integers
@@ -103,7 +104,7 @@ def grid(results: Results, suite: str, settings: str, folder: Path) -> Path | No
         for curve in curves:
             _line(axes, curve.policy, look[curve.policy], curve.steps, curve.regret, curve.split)
         _style(axes)
-        title = f"d={d}, K={K}" if by_size else name.partition("/")[2]
+        title = f"d={d}, K={K}" if by_size else short_name(curves[0])
         axes.set(title=title, xlim=(0, curves[0].n), ylim=(0, _height(curves)))
         _label_cut_curves(axes, curves, look)
     for axes in grid[-1]:
@@ -141,7 +142,8 @@ def diversity(results: Results, suite: str, settings: str, folder: Path) -> Path
                 )
         _style(axes, thousands=False)
         axes.set(title=title, ylim=(0, None))
-        axes.set_xticks(range(len(names)), [name.partition("/")[2].replace("-", "\n") for name in names], fontsize=8)
+        labels = [short_name(_curves(results, name, settings)[0]).replace("-", "\n") for name in names]
+        axes.set_xticks(range(len(names)), labels, fontsize=8)
     _legend(figure, panels[:1])
     return _save(figure, folder, f"{_file(suite, settings)}-diversity")
 
@@ -176,7 +178,8 @@ def sweep(results: Results, experiment: str, folder: Path) -> Path | None:
                 low, high = [estimate.low for _, estimate in points], [estimate.high for _, estimate in points]
                 axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
     _style(axes)
-    axes.set(title=f"{experiment}: {results.scales[experiment]}", xlabel="α", ylabel="final regret", yscale="log")
+    title = f"{experiment}: {scale_label(results.scales[experiment])}"
+    axes.set(title=title, xlabel="α", ylabel="final regret", yscale="log")
     axes.set_xticks(range(len(alphas)), alphas)
     axes.legend(frameon=False, fontsize=8)
     return _save(figure, folder, f"{experiment.replace('/', '-')}-sweep")
@@ -276,6 +279,12 @@ def _curves(results: Results, experiment: str, settings: str) -> list[Curve]:
     all_curves = [results.curve(experiment, policy, settings) for policy in results.policies(experiment)]
     curves = sorted((curve for curve in all_curves if curve is not None), key=lambda curve: order(curve.policy))
     return curves if any(curve.settings for curve in curves) or not results.settings(experiment) else []
+
+
+def short_name(curve: Curve) -> str:
+    """The name of an experiment without its suite. If it states a number of steps, this is the number actually run."""
+    name = curve.experiment.partition("/")[2]
+    return f"{curve.n:,} steps" if re.fullmatch(r"\d+[kM]", name) else name
 
 
 def order(policy: str) -> tuple[int, str]:

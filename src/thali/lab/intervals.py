@@ -1,40 +1,83 @@
-"""Means, ratios and growth, each with a 95% interval over people and splits."""
+"""Means, ratios, growth and shares, each with an interval over people and splits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, isfinite, log, nan, sqrt
+from functools import cached_property
+from math import exp, inf, isfinite, isinf, log, nan, sqrt
 from typing import Any
 
 import numpy as np
 
 from thali.tools.types import Floats
 
-#: The confidence level of all intervals.
+#: The confidence level of an interval that stands by itself.
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval; the interval is NaN if there was only one person."""
+    """A value with its interval, at any level of confidence; the interval is NaN if there was only one person."""
 
     value: float
-    low: float
-    high: float
+    interval: Callable[[float], tuple[float, float]]
+    """(confidence level) → both ends of the interval."""
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
         """A value that is known exactly."""
-        return cls(value, value, value)
+        return cls(value, lambda level: (value, value))
+
+    @cached_property
+    def low(self) -> float:
+        """The lower end of the 95% interval."""
+        return self.interval(LEVEL)[0]
+
+    @cached_property
+    def high(self) -> float:
+        """The upper end of the 95% interval."""
+        return self.interval(LEVEL)[1]
+
+    def jointly(self, count: int) -> tuple[float, float]:
+        """The interval if this is one of several that must all contain their true values with a probability of 95%.
+
+        Bonferroni's correction: each of ``count`` intervals has the level 1 - 0.05/count. It is valid whether or not
+        the estimates depend on one another.
+        """
+        return self.interval(1.0 - (1.0 - LEVEL) / count)
+
+    def through(self, function: Callable[[float], float]) -> Estimate:
+        """The estimate of a monotone function of the value."""
+
+        def interval(level: float) -> tuple[float, float]:
+            low, high = sorted(function(end) for end in self.interval(level))
+            return low, high
+
+        return Estimate(function(self.value), interval)
 
     def __format__(self, spec: str) -> str:
         if self.low == self.high:
-            return format(self.value, spec)
-        return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+            return _written(self.value, spec)
+        return f"{_written(self.value, spec)} {written((self.low, self.high), spec)}"
+
+
+def written(interval: tuple[float, float], spec: str) -> str:
+    """An interval as text."""
+    low, high = (_written(end, spec) for end in interval)
+    return f"[{low}, {high}]"
+
+
+def _written(number: float, spec: str) -> str:
+    return format(number, spec).replace("inf", "∞") if isinf(number) else format(number, spec)
+
+
+def _no_interval(level: float) -> tuple[float, float]:
+    return nan, nan
 
 
 #: A missing value.
-UNKNOWN = Estimate(nan, nan, nan)
+UNKNOWN = Estimate(nan, _no_interval)
 
 
 def mean(values: Any, splits: Any) -> Estimate:
@@ -47,12 +90,31 @@ def mean(values: Any, splits: Any) -> Estimate:
     return _student(float(values.mean()), _units(values, splits))
 
 
+def mean_fraction(values: Any, splits: Any) -> Estimate:
+    """The mean over people of fractions, which lie between 0 and 1 (people,). The interval lies between 0 and 1 too.
+
+    It is the Student interval of :func:`mean` for the logit of the mean, log(m/(1-m)), whose standard error is that of
+    m divided by m·(1-m) (delta method). The ends are then transformed back.
+    """
+    plain = mean(values, splits)
+    m = plain.value
+    if not 0.0 < m < 1.0:
+        return plain  # all fractions are equal to 0, or all are equal to 1
+
+    def interval(level: float) -> tuple[float, float]:
+        half = (plain.interval(level)[1] - m) / (m * (1.0 - m))
+        low, high = (1.0 / (1.0 + (1.0 - m) / m * exp(by)) for by in (min(half, 700.0), -half))  # e^700 is finite
+        return low, high
+
+    return Estimate(m, interval)
+
+
 def ratio(above: Any, below: Any, splits: Any) -> Estimate:
     """mean(above)/mean(below), paired by person (delta method). Its interval is computed as in :func:`mean`."""
     above, below = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
     base = float(below.mean())
     if base <= 0.0:
-        return Estimate(nan if above.mean() == 0.0 else inf, nan, nan)
+        return Estimate(nan if above.mean() == 0.0 else inf, _no_interval)
     value = float(above.mean()) / base
     return _student(value, value + _units((above - value * below) / base, splits))
 
@@ -66,9 +128,7 @@ def growth(later: Any, earlier: Any, splits: Any, factor: float, *, nothing: flo
         return Estimate.exact(-inf)
     if np.mean(earlier) <= 0.0:
         return UNKNOWN
-    factors = ratio(later, earlier, splits)
-    low, high = (log(bound) / log(factor) if bound > 0.0 else -inf for bound in (factors.low, factors.high))
-    return Estimate(log(factors.value) / log(factor), low, high)
+    return ratio(later, earlier, splits).through(lambda times: -inf if times <= 0.0 else log(times) / log(factor))
 
 
 def share(flags: Any) -> Estimate:
@@ -76,10 +136,15 @@ def share(flags: Any) -> Estimate:
     from scipy.special import betaincinv
 
     flags = np.asarray(flags, dtype=bool)
-    n, k, tail = len(flags), int(flags.sum()), (1.0 - LEVEL) / 2.0
-    low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0
-    high = float(betaincinv(k + 1, n - k, 1.0 - tail)) if k < n else 1.0
-    return Estimate(k / n, low, high)
+    n, k = len(flags), int(flags.sum())
+
+    def interval(level: float) -> tuple[float, float]:
+        tail = (1.0 - level) / 2.0
+        low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0
+        high = float(betaincinv(k + 1, n - k, 1.0 - tail)) if k < n else 1.0
+        return low, high
+
+    return Estimate(k / n, interval)
 
 
 def _units(values: Floats, splits: Any) -> Floats:
@@ -94,6 +159,11 @@ def _student(value: float, units: Floats) -> Estimate:
 
     count = len(units)
     if count < 2 or not isfinite(value):
-        return Estimate(value, nan, nan)
-    half = float(stdtrit(count - 1, (1.0 + LEVEL) / 2.0)) * float(np.std(units, ddof=1)) / sqrt(count)
-    return Estimate(value, value - half, value + half)
+        return Estimate(value, _no_interval)
+    error = float(np.std(units, ddof=1)) / sqrt(count)
+
+    def interval(level: float) -> tuple[float, float]:
+        half = float(stdtrit(count - 1, (1.0 + level) / 2.0)) * error
+        return value - half, value + half
+
+    return Estimate(value, interval)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import isnan
 
 from thali.lab.claims import CLAIMS, Claim
-from thali.lab.evidence import Check, Verdict
+from thali.lab.intervals import written
 from thali.lab.results import Results, scale_label
+from thali.lab.verdicts import Check, Verdict
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim at one setting, with its checks and verdict. All checks must hold; one that fails refutes the claim."""
+    """A claim at one setting, with its checks and verdict.
+
+    The claim holds if all checks hold, and does not hold if at least one check fails. :meth:`Check.verdict` explains
+    why checks need a correction for their number to fail, but not to hold. The correction is for the checks of one
+    finding. Different findings are different statements, and there is no correction for the number of findings.
+    """
 
     claim: Claim
     suite: str
@@ -30,7 +37,7 @@ class Finding:
     @property
     def verdict(self) -> Verdict:
         """The verdict over all checks."""
-        verdicts = {check.verdict for check in self.checks}
+        verdicts = set(self._verdicts)
         if "does not hold" in verdicts:
             return "does not hold"
         return "holds" if verdicts == {"holds"} else "not decided"
@@ -41,16 +48,37 @@ class Finding:
 
         It satisfies the condition by the smallest margin, or violates it by the largest.
         """
-        return min((c for c in self.checks if c.verdict == self.verdict), key=lambda check: check.margin)
+        same = [check for check, verdict in zip(self.checks, self._verdicts, strict=True) if verdict == self.verdict]
+        return min(same, key=lambda check: check.margin)
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is what it is, if the number and the condition alone do not explain it."""
+        return self.least_favorable.reason(len(self.checks))
 
     @property
     def measured(self) -> str:
-        """The number of the check to show as text, and how many of the checks have the same verdict."""
-        check = self.least_favorable
-        same = sum(c.verdict == self.verdict for c in self.checks)
-        count = f" (same verdict in {same} of {len(self.checks)} checks)" if len(self.checks) > 1 else ""
-        text = check.label if isnan(check.estimate.value) else f"{check.label}: {check.estimate:{self.claim.unit}}"
-        return text + count
+        """The number of the check to show as text, and how many of the checks have the same verdict.
+
+        The number comes with its 95% interval and, if this is not what decided the verdict, with its joint interval.
+        """
+        check, count, unit = self.least_favorable, len(self.checks), self.claim.unit
+        text = check.label
+        if check.says:
+            text += f": {check.says}"
+        elif not isnan(check.estimate.value):
+            text += f": {check.estimate:{unit}}"
+            joint = check.estimate.jointly(count)
+            if count > 1 and self.verdict != "holds" and joint[0] < joint[1]:
+                text += f", jointly {written(joint, unit)}"
+        if count > 1:
+            text += f" (same verdict in {self._verdicts.count(self.verdict)} of {count} checks)"
+        return text
+
+    @cached_property
+    def _verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict of each check."""
+        return tuple(check.verdict(len(self.checks)) for check in self.checks)
 
 
 def ledger(results: Results) -> list[Finding]:
@@ -80,6 +108,6 @@ def _swept(claim: Claim, suite: str, results: Results) -> tuple[str, ...] | None
         checks = claim.measure(results, names[0], settings)
         if not checks:
             return None
-        if all(check.verdict == "holds" for check in checks):
+        if all(check.verdict() == "holds" for check in checks):
             alphas.append(settings.split()[0].replace("alpha=", ""))
     return tuple(alphas)

@@ -12,19 +12,22 @@ import numpy as np
 
 from thali.lab import figures
 from thali.lab.claims import CLAIMS
-from thali.lab.evidence import Verdict, reached
-from thali.lab.intervals import Estimate, mean
+from thali.lab.evidence import reached
+from thali.lab.intervals import Estimate, mean, mean_fraction
 from thali.lab.ledger import Finding, ledger
 from thali.lab.results import DIVERSITY, Results, d_and_K, scale_label
 from thali.lab.robustness import Matrix
 from thali.lab.runner import installed
 from thali.lab.settings import PRACTICAL, SUITES, THEORY
 from thali.lab.sources import SOURCES
+from thali.lab.verdicts import Verdict
 
 LABELS = {PRACTICAL: f"practical α = {PRACTICAL.alpha:g}", THEORY: "theoretical α"}
 #: Table 1 of the paper.
 TABLE_1 = {1: 1.0000, 2: 0.9926, 3: 0.9997, 4: 0.9986}
 MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?"}
+#: The color of each verdict on the page: the name of a CSS class.
+KINDS: dict[Verdict, str] = {"holds": "holds", "does not hold": "fails", "not decided": "open"}
 
 
 @dataclass(frozen=True)
@@ -113,13 +116,25 @@ def markdown(findings: list[Finding]) -> str:
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for f in findings:
-        condition, measured = (text.replace("|", "\\|") for text in (f.claim.holds_if, f.measured))
+        condition, measured, verdict = (t.replace("|", "\\|") for t in (f.claim.holds_if, f.measured, verdict_of(f)))
         lines.append(
             f"| {f.claim.number} | {f.claim.section} | {f.claim.statement} | {condition} | "
-            f"{data_label(f.suite)} | {label(f.settings)} | {f.scale} | {measured} | {MARKS[f.verdict]} {f.verdict} | "
-            f"{f.swept} |"
+            f"{data_label(f.suite)} | {label(f.settings)} | {f.scale} | {measured} | {verdict} | {f.swept} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def counted(findings: list[Finding]) -> list[tuple[Verdict, int, str]]:
+    """For each verdict: how many findings have it, and the words that follow this number."""
+    tally = Counter(finding.verdict for finding in findings)
+    plural: dict[Verdict, str] = {"holds": "hold", "does not hold": "do not hold", "not decided": "not decided"}
+    return [(v, tally[v], v if tally[v] == 1 else words) for v, words in plural.items()]
+
+
+def verdict_of(finding: Finding) -> str:
+    """The verdict as text, with its reason if there is one."""
+    reason = f": {finding.reason}" if finding.reason else ""
+    return f"{MARKS[finding.verdict]} {finding.verdict}{reason}"
 
 
 def regrets(results: Results, suite: str) -> list[tuple[str, str, str, Estimate, Estimate, dict[str, Estimate]]]:
@@ -150,7 +165,7 @@ def table_1(results: Results) -> list[tuple[int, float, Estimate, float, float]]
         if curve is not None:
             K, shares = d_and_K(name)[1], reached(curve)
             exact = float(np.mean(shares >= 1.0 - 1e-12))
-            rows.append((K, TABLE_1[K], mean(shares, curve.split), exact, float(shares.min())))
+            rows.append((K, TABLE_1[K], mean_fraction(shares, curve.split), exact, float(shares.min())))
     return rows
 
 
@@ -189,7 +204,7 @@ code { background: var(--card); padding: .1rem .35rem; border-radius: 5px; font-
 
 
 def _page(results: Results, findings: list[Finding], pictures: dict[str, list[tuple[str, Path]]]) -> str:
-    tally = Counter(finding.verdict for finding in findings)
+    tally = "".join(f'<div class="{KINDS[v]}"><b>{count}</b>{words}</div>' for v, count, words in counted(findings))
     missing = [claim.number for claim in CLAIMS if claim.number not in {f.claim.number for f in findings}]
     shown = suites(results)
     sections = "".join(_section(results, suite, pictures.get(suite, []), findings) for suite in shown)
@@ -204,23 +219,24 @@ def _page(results: Results, findings: list[Finding], pictures: dict[str, list[tu
 every sentence of it that can be true or false, measured by thali {escape(", ".join(results.made_by))} with seed
 {escape(seeds)}. Each verdict is computed from the rows in this page's folder. All intervals are 95% intervals over
 people and random splits.</p>
-<div class="tally"><div class="holds"><b>{tally["holds"]}</b>hold</div>
-<div class="fails"><b>{tally["does not hold"]}</b>do not hold</div>
-<div class="open"><b>{tally["not decided"]}</b>not decided at this scale</div></div>
+<div class="tally">{tally}</div>
 <nav><a href="#ledger">ledger</a> {links}</nav>
 {sections}
 <section id="ledger"><h2>Ledger of claims</h2>
 <p>Each claim gets one verdict for each group of experiments and each value of α. An experiment is one combination of
 data, d and K. A claim about several experiments or policies has several checks. It holds if every check holds, which
-means that the whole interval satisfies the condition. It does not hold if the whole interval of at least one check
-violates the condition. Otherwise it is not decided. The table shows one check per verdict and says how many checks
-agree with it. Of these checks, it shows the one whose number is the least favorable to the claim.</p>
-<p>Each interval is a 95% interval on its own, not jointly with the other intervals of a claim. It takes into account
-which people and splits were drawn from the selected users, but not which users were selected. The practical α was
-chosen for CascadeLSB and is used for all policies that have an α. The last column shows at which values of α the claim
-holds when one experiment is repeated with many values of α (a sweep). The exponent p means that regret grows like n^p.
-2^p is the regret added in the second half of the run, divided by the regret added in the second quarter; -inf means
-that regret has stopped growing.</p>
+means that the whole 95% interval satisfies the condition. It does not hold if at least one check fails, which means
+that its whole joint interval violates the condition. Otherwise it is not decided. The table shows one check per verdict
+and says how many checks agree with it. Of these checks, it shows the one whose number is the least favorable to the
+claim.</p>
+<p>If a claim has m checks, the joint interval of each has a level of 1 - 0.05/m (Bonferroni). A true claim then gets
+the verdict "does not hold" with a probability of at most 5%, however many checks it has. "Holds" needs no such
+correction, because all checks must hold. There is no correction for the number of verdicts. Intervals take into account
+which people and splits were drawn from the selected users, but not which users were selected.</p>
+<p>The practical α was chosen for CascadeLSB and is used for all policies that have an α. The last column shows at which
+values of α the claim holds when one experiment is repeated with many values of α (a sweep). The exponent p means that
+regret grows like n^p. 2^p is the regret added in the second half of the run, divided by the regret added in the second
+quarter.</p>
 {_ledger(findings)}{unmeasured}</section>
 <section><h2>How this page was made</h2><p><code>thali reproduce</code> wrote the rows, and
 <code>thali report {escape(results.folder.name)}/</code> created the figures and this page from them, with thali
@@ -234,15 +250,12 @@ true click model. That list is not always the best one, so regret can be negativ
 def _section(results: Results, suite: str, pictures: list[tuple[str, Path]], findings: list[Finding]) -> str:
     scales = "; ".join(sorted({scale_label(results.scales[name]) for name in results.experiments(f"{suite}/")}))
     own = [f for f in findings if f.suite.partition("/")[0] == suite]
-    tally = Counter(f.verdict for f in own)
-    plural: dict[Verdict, str] = {"holds": "hold", "does not hold": "do not hold", "not decided": "not decided"}
-    verdicts = ", ".join(f"{tally[verdict]} {words}" for verdict, words in plural.items() if tally[verdict])
+    verdicts = ", ".join(f"{count} {words}" for _, count, words in counted(own) if count)
+    number = "1 verdict" if len(own) == 1 else f"{len(own)} verdicts"
     body = "".join(f"<p>{escape(m.paragraph())}</p>" for m in Matrix.every(results)) if suite == "robustness" else ""
     body += _tabs(suite, pictures)
     body += _approximation(results) if suite == "approximation" else _numbers(results, suite)
-    claims = (
-        f"<details><summary>{len(own)} verdicts: {escape(verdicts)}</summary>{_ledger(own)}</details>" if own else ""
-    )
+    claims = f"<details><summary>{number}: {escape(verdicts)}</summary>{_ledger(own)}</details>" if own else ""
     title = SUITES.get(suite, suite)
     return f'<section id="{suite}"><h2>{escape(title)}</h2><p>{escape(scales)}.</p>{body}{claims}</section>'
 
@@ -293,12 +306,12 @@ def _numbers(results: Results, suite: str) -> str:
 
 
 def _ledger(findings: list[Finding]) -> str:
-    kind = {"holds": "holds", "does not hold": "fails", "not decided": "open"}
     rows = "".join(
         f"<tr><td>{f.claim.number}</td><td>{escape(f.claim.statement)}<small>§ {escape(f.claim.section)}; it holds if: "
         f"{escape(f.claim.holds_if)}</small></td><td>{escape(data_label(f.suite))}<small>{escape(label(f.settings))}"
         f"</small><small>{escape(f.scale)}</small></td><td>{escape(f.measured)}</td>"
-        f'<td class="chip {kind[f.verdict]}">{MARKS[f.verdict]} {f.verdict}</td>'
+        f'<td><span class="chip {KINDS[f.verdict]}">{MARKS[f.verdict]} {f.verdict}</span>'
+        f"<small>{escape(f.reason)}</small></td>"
         f"<td>{escape(f.swept)}</td></tr>"
         for f in findings
     )

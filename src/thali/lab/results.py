@@ -163,7 +163,7 @@ def d_and_K(name: str) -> tuple[int, int]:
 
 def scale_label(scale: str) -> str:
     """A stored scale as text for readers: "20 people in 1 split, 20000 steps"."""
-    text = scale.replace(" x ", ", ")
+    text = re.sub(r"\b1 people\b", "1 person", scale.replace(" x ", ", "))
     return re.sub(r"\b1 (split|step)s\b", r"1 \1", text)
 
 

@@ -215,7 +215,7 @@ class Matrix:
             ],
             rows=self.policies,
             columns=self.kinds,
-            title=f"Every policy against every kind of person: {SOURCES[self.source].title}, {self.scale}",
+            title=f"Every policy against every kind of person: {SOURCES[self.source].title}, {scale_label(self.scale)}",
             folder=folder,
             name=f"robustness-{self.source}",
         )

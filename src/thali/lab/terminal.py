@@ -9,7 +9,7 @@ from rich.table import Table
 from thali.lab.compare import Summary
 from thali.lab.intervals import mean
 from thali.lab.ledger import Finding
-from thali.lab.report import MARKS, data_label, label, regrets
+from thali.lab.report import data_label, label, regrets, verdict_of
 from thali.lab.results import DIVERSITY, Results, scale_label
 from thali.lab.robustness import Matrix
 from thali.lab.settings import EXPERIMENTS, PAPER, Experiment
@@ -69,7 +69,7 @@ def ledger_table(findings: Sequence[Finding]) -> Table:
         table.add_column(name)
     table.caption = "; ".join(dict.fromkeys(f"{data_label(f.suite)}: {f.scale}" for f in findings if f.scale))
     for f in findings:
-        verdict = f"[{colours[f.verdict]}]{MARKS[f.verdict]} {f.verdict}[/]"
+        verdict = f"[{colours[f.verdict]}]{verdict_of(f)}[/]"
         measured = f.measured.replace("[", r"\[")
         table.add_row(f.claim.number, f.claim.statement, data_label(f.suite), label(f.settings), measured, verdict)
     return table
