@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+# Measure the fast code, not the plain code that is used until the fast code is compiled.
+os.environ.setdefault("THALI_COMPILE", "first")
+
 import thali
 
 

@@ -1,6 +1,10 @@
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+# Use the fast code from the start, so that the same code runs in every test. This must come before thali is imported.
+os.environ.setdefault("THALI_COMPILE", "first")
 
 import pytest
 from hypothesis import settings

@@ -243,6 +243,6 @@ def test_panels_state_the_steps_that_were_run(tmp_path, monkeypatch):
         figures, "_save", lambda figure, folder, name: titles.extend(a.get_title() for a in figure.axes)
     )
     small = curve("synthetic/1M", evidence.LSB, ALPHA, 5.0, n=100_000)
-    figures.grid(results(small), "synthetic", PRACTICAL, tmp_path)
-    figures.grid(results(curve("ranked/K2", evidence.LSB, ALPHA, 5.0)), "ranked", PRACTICAL, tmp_path)
+    figures.grid(results(small), "synthetic", str(PRACTICAL), tmp_path)
+    figures.grid(results(curve("ranked/K2", evidence.LSB, ALPHA, 5.0)), "ranked", str(PRACTICAL), tmp_path)
     assert titles == ["100,000 steps", "K2"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from thali.cli.serve import FIRST_START, LOOPBACK, address, check_free, check_installed, run
+from thali.cli.serve import LOOPBACK, address, check_free, check_installed, first_start, run
 
 if TYPE_CHECKING:
     from thali.catalog.catalog import Catalog
@@ -38,7 +38,7 @@ def serve_page(items: Items, data: Path | None, port: int) -> None:
 
     check_free(HOST, port)
     catalog, description = choose(items, data)
-    typer.echo(f"{description}. {FIRST_START}", err=True)
+    typer.echo(f"{description}.{first_start()}", err=True)
     with tempfile.TemporaryDirectory(prefix="thali-demo-") as folder:
         file = Path(folder) / "catalog.parquet"
         save_catalog(catalog, file)

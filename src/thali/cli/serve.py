@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from thali.service.http.settings import Settings
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-FIRST_START = "The first start compiles code, which takes about a minute."
 
 
 def serve(
@@ -123,7 +122,7 @@ def serve(
         log_requests=log_requests,
     )
     check_free(host, port)
-    typer.echo(f"Loading {catalog}. {FIRST_START}", err=True)
+    typer.echo(f"Loading {catalog}.{first_start()}", err=True)
     url = address(host, port)
     ready = f"Serving {catalog} at {url} (API reference: {url}/docs). Press Ctrl-C to stop."
     run(settings, host, port, workers, ready)
@@ -164,6 +163,14 @@ def run(settings: Settings, host: str, port: int, workers: int, message: str) ->
             workers=workers,
             **options,
         )
+
+
+def first_start() -> str:
+    """Return a sentence to print if code must be compiled before the service can start, else nothing."""
+    from thali.lists import plain
+    from thali.tools import jit
+
+    return "" if jit.is_stored(plain.greedy) else " The first start compiles code, which takes some seconds."
 
 
 def address(host: str, port: int) -> str:

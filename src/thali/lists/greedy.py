@@ -63,7 +63,7 @@ def build(
     lists without scoring every item. It builds the lists as soon as it is compiled (:mod:`thali.tools.fast`), except if
     there are few items or a custom coverage.
     """
-    small = catalog.custom is not None or catalog.L <= FEW_ITEMS
+    small = _is_small(catalog)
     if not small and CODE.ready():
         return engine.build(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap, choice=choice)
     begin = perf_counter()
@@ -71,6 +71,17 @@ def build(
     if not small:
         CODE.plain_took(perf_counter() - begin)
     return lists
+
+
+def prepare(catalog: Catalog) -> None:
+    """Get the search engine compiled in the background, if it will build lists from this catalog."""
+    if not _is_small(catalog):
+        CODE.compile_in_background()
+
+
+def _is_small(catalog: Catalog) -> bool:
+    """Return whether the plain loop always builds lists from this catalog."""
+    return catalog.custom is not None or catalog.L <= FEW_ITEMS
 
 
 def greedy_lists(catalog: Catalog, theta: Any, K: int, *, candidates: Any = None, exclude: Any = None) -> Integers:

@@ -38,6 +38,12 @@ def version() -> str:
     return sha256(repr((DIGEST, files, processor, numba_version, sys.version)).encode()).hexdigest()[:16]
 
 
+def is_stored(kernel: Any) -> bool:
+    """Return whether compiled code of this kernel is on disk."""
+    folder = kernel.stats.cache_path
+    return folder is not None and any(Path(folder).glob(f"*.{kernel.py_func.__qualname__}-*.nbi"))
+
+
 def kernel(function: F) -> F:
     """Compile a function on first use, cache the result on disk, and release the GIL while the function runs.
 
@@ -48,12 +54,20 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a kernel that is inlined into the kernels that call it.
+    """Compile a kernel that is inlined into the kernels that call it. It must keep the rules of :func:`called`."""
+    return _compiled(function, forceinline=True, **_CALLED)
+
+
+def called(function: F) -> F:
+    """Compile a kernel that only other kernels call.
 
     It must not allocate arrays. It does not count references to its arguments, because that would take longer than the
     computation itself. Python code cannot call it, because the wrapper for that would take a fifth of the compile time.
     """
-    return _compiled(function, forceinline=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _compiled(function, **_CALLED)
+
+
+_CALLED = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def _compiled(function: F, **extra: Any) -> F:

@@ -314,17 +314,3 @@ def where_any(context, masks, at, bits, a, b):
 def lowest(context, mask):
     """The number of the lowest set bit of a nonzero mask."""
     return types.uint64(types.uint64), lambda context, builder, signature, args: builder.cttz(args[0], ir.IntType(1)(1))
-
-
-@intrinsic
-def prefetch(context, array, at):
-    """Prefetch the memory at array[at], which will be read soon."""
-
-    def lower(context, builder, signature, args):
-        byte = ir.IntType(8)
-        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), WORD, WORD, WORD])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [_address(context, builder, signature, args, byte), WORD(0), WORD(3), WORD(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, at), lower

@@ -4,7 +4,7 @@ from math import inf
 
 import numpy as np
 
-from thali.lists.engine.bounds import U0, U1, U2, U3, U4, W, lane_gains
+from thali.lists.engine.bounds import U0, U1, U2, U3, W, lane_gains
 from thali.lists.engine.layout import (
     BLOCK_CORNERS,
     BLOCK_GATHER,
@@ -17,7 +17,7 @@ from thali.lists.engine.layout import (
     WEIGHTS,
 )
 from thali.lists.engine.scratch import index_of, update_best
-from thali.tools.jit import inlined, kernel
+from thali.tools.jit import called, inlined
 from thali.tools.lanes import (
     fused,
     gather,
@@ -40,99 +40,9 @@ from thali.tools.lanes import (
 
 
 @inlined
-def row(operands, at, n):
-    """Return the n-th row of 8 lanes."""
-    return load(operands, at + np.uint64(n) * W)
-
-
-@inlined
-def topic_gains(operands, at, n, gather_index, gather_at, i, belief):
-    """Return the gains on a topic. Its weights are row n of operands, and its numbers are row i of gather_index."""
-    return lane_gains(
-        belief.kind, row(operands, at, n), gather(belief.state, gather_index, gather_at + np.uint64(i) * W)
-    )
-
-
-@inlined
 def topic_term(x, product, factor, theta):
     """Return what one topic adds to the bound. product is the topic's entry of (M⁻¹)⁺x."""
     return positive(x * fused(product, factor, theta))
-
-
-@inlined
-def one_topic(gather_at, gather_index, operands, at, belief):
-    """Return m, q and the bound for items with one topic."""
-    a = topic_gains(operands, at, 0, gather_index, gather_at, 0, belief)
-    theta, aa = row(operands, at, 1), a * row(operands, at, 2)
-    q = a * aa
-    r, inverse = rough_roots(q)
-    half = spread(0.5 * belief.alpha)
-    return a * theta, q, fused(r, half, topic_term(a, aa, inverse * half, theta))
-
-
-@inlined
-def two_topics(gather_at, gather_index, operands, at, belief):
-    """Return m, q and the bound for items with two topics, a and b."""
-    a = topic_gains(operands, at, 0, gather_index, gather_at, 0, belief)
-    b = topic_gains(operands, at, 3, gather_index, gather_at, 2, belief)
-    theta_a, theta_b = row(operands, at, 1), row(operands, at, 4)
-    aa, ba, bb = a * row(operands, at, 2), row(operands, at, 5), b * row(operands, at, 6)
-    m = fused(b, theta_b, a * theta_a)
-    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
-    ba = positive(ba)
-    of_a, of_b = fused(b, ba, aa), fused(a, ba, bb)
-    r, inverse = rough_roots(fused(a, of_a, b * of_b))
-    half = spread(0.5 * belief.alpha)
-    factor = inverse * half
-    return m, q, fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
-
-
-@inlined
-def three_topics(gather_at, gather_index, operands, at, belief):
-    """Return m, q and the bound for items with three topics, a, b and c."""
-    a = topic_gains(operands, at, 0, gather_index, gather_at, 0, belief)
-    b = topic_gains(operands, at, 3, gather_index, gather_at, 2, belief)
-    c = topic_gains(operands, at, 7, gather_index, gather_at, 5, belief)
-    theta_a, theta_b, theta_c = row(operands, at, 1), row(operands, at, 4), row(operands, at, 8)
-    aa, ba, bb = a * row(operands, at, 2), row(operands, at, 5), b * row(operands, at, 6)
-    ca, cb, cc = row(operands, at, 9), row(operands, at, 10), c * row(operands, at, 11)
-    m = fused(c, theta_c, fused(b, theta_b, a * theta_a))
-    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
-    q = fused(c, fused(fused(b, cb, a * ca), 2.0, cc), q)
-    ba, ca, cb = positive(ba), positive(ca), positive(cb)
-    of_a, of_b = fused(c, ca, fused(b, ba, aa)), fused(c, cb, fused(a, ba, bb))
-    of_c = fused(b, cb, fused(a, ca, cc))
-    r, inverse = rough_roots(fused(a, of_a, fused(b, of_b, c * of_c)))
-    half = spread(0.5 * belief.alpha)
-    factor = inverse * half
-    upper = fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
-    return m, q, upper + topic_term(c, of_c, factor, theta_c)
-
-
-@inlined
-def four_topics(gather_at, gather_index, operands, at, belief):
-    """Return m, q and the bound for items with four topics, a, b, c and e."""
-    a = topic_gains(operands, at, 0, gather_index, gather_at, 0, belief)
-    b = topic_gains(operands, at, 3, gather_index, gather_at, 2, belief)
-    c = topic_gains(operands, at, 7, gather_index, gather_at, 5, belief)
-    e = topic_gains(operands, at, 12, gather_index, gather_at, 9, belief)
-    theta_a, theta_b = row(operands, at, 1), row(operands, at, 4)
-    theta_c, theta_e = row(operands, at, 8), row(operands, at, 13)
-    aa, ba, bb = a * row(operands, at, 2), row(operands, at, 5), b * row(operands, at, 6)
-    ca, cb, cc = row(operands, at, 9), row(operands, at, 10), c * row(operands, at, 11)
-    ea, eb, ec, ee = row(operands, at, 14), row(operands, at, 15), row(operands, at, 16), e * row(operands, at, 17)
-    m = fused(e, theta_e, fused(c, theta_c, fused(b, theta_b, a * theta_a)))
-    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
-    q = fused(c, fused(fused(b, cb, a * ca), 2.0, cc), q)
-    q = fused(e, fused(fused(c, ec, fused(b, eb, a * ea)), 2.0, ee), q)
-    ba, ca, cb, ea, eb, ec = positive(ba), positive(ca), positive(cb), positive(ea), positive(eb), positive(ec)
-    of_a, of_b = fused(e, ea, fused(c, ca, fused(b, ba, aa))), fused(e, eb, fused(c, cb, fused(a, ba, bb)))
-    of_c, of_e = fused(e, ec, fused(b, cb, fused(a, ca, cc))), fused(c, ec, fused(b, eb, fused(a, ea, ee)))
-    r, inverse = rough_roots(fused(a, of_a, fused(b, of_b, fused(c, of_c, e * of_e))))
-    half = spread(0.5 * belief.alpha)
-    factor = inverse * half
-    upper = fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
-    return m, q, upper + topic_term(c, of_c, factor, theta_c) + topic_term(e, of_e, factor, theta_e)
 
 
 @inlined
@@ -173,18 +83,7 @@ def visit_rays(b, best, items, layout, used, belief, known, scratch):
         make_ready(b, layout, used, belief, known)
     size, gather_at = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_GATHER])
     at = np.uint64(layout.blocks[b, BLOCK_OPERANDS])
-    if size == U1:
-        m, q, upper = one_topic(gather_at, layout.gather_index, known.operands, at, belief)
-    elif size == U2:
-        m, q, upper = two_topics(gather_at, layout.gather_index, known.operands, at, belief)
-    elif size == U3:
-        m, q, upper = three_topics(gather_at, layout.gather_index, known.operands, at, belief)
-    elif size == U4:
-        m, q, upper = four_topics(gather_at, layout.gather_index, known.operands, at, belief)
-    else:
-        m, q, upper = many_topics(
-            size, gather_at, layout.gather_index, known.operands, at, belief, scratch.x, scratch.y
-        )
+    m, q, upper = many_topics(size, gather_at, layout.gather_index, known.operands, at, belief, scratch.x, scratch.y)
     # If the index of a ray's head is positive, the other indices on the ray exceed it at most by rounding errors.
     width, _ = rough_roots(positive(q) + belief.variance_error)
     limit = m + belief.mean_error + width * (belief.alpha * belief.rough_factor)
@@ -207,7 +106,7 @@ def visit_rays(b, best, items, layout, used, belief, known, scratch):
         next_share = layout.pool[np.uint64(row[WEIGHTS]) + np.uint64(head) - stop]
         if next_share > 0.0 and known.ray_limits[n] * next_share >= score:
             score, item = along_ray(head, stop, items, layout.slot_item, used, belief, scratch.x)
-        best = update_best(best, score, item, b)
+        best = update_best(best, score, item)
     return best
 
 
@@ -249,7 +148,7 @@ def advance(n, layout, used, known):
         at += W * (a + U3)
 
 
-@kernel
+@called
 def along_ray(lo, hi, items, slot_item, used, belief, x):
     """Return the index of the best unused item in slot_item[lo:hi], and the item.
 

@@ -10,27 +10,20 @@ from thali.tools.jit import inlined, kernel
 
 
 class Best(NamedTuple):
-    """The best item found so far at a position, with its index and block, and the best index found in any other block.
-
-    The other block is ``second_block``. At the next position, the search visits it first.
-    """
+    """The best item found so far at a position, with its index."""
 
     index: Any
     item: Any
-    block: Any
-    second_index: Any
-    second_block: Any
 
 
 @inlined
-def update_best(best, score, item, block):
-    """Compare the best item so far with one more item, and return the better one. Ties go to the lowest item number."""
+def update_best(best, score, item):
+    """Compare the best item so far with one more item, and return the better one. Ties go to the lowest item number.
+
+    The other item may be NONE, with the score -inf.
+    """
     if score > best.index or (score == best.index and item < best.item):
-        if block == best.block:
-            return Best(score, item, block, best.second_index, best.second_block)
-        return Best(score, item, block, best.index, best.block)
-    if score > best.second_index and block != best.block:
-        return Best(best.index, best.item, best.block, score, block)
+        return Best(score, item)
     return best
 
 
@@ -56,8 +49,6 @@ class Known(NamedTuple):
     topic a: the weight, θ̄_a, and (M⁻¹)_ab for b up to a."""
     to_visit: Any
     """(B + 1,): the blocks to visit."""
-    waiting: Any
-    """(B·8,): the seats of trees that remain to be searched."""
     ray_limits: Any
     """(8,): for each ray of the block being visited, a bound on the indices of all its items."""
 
@@ -67,9 +58,9 @@ def new_known(B, operand_length):
     """Allocate the arrays for B blocks."""
     seats = B * W
     return Known(
-        aligned(seats), aligned(seats), np.empty(seats, dtype=np.uint32), np.empty(seats, dtype=np.uint32),
-        np.empty(B, dtype=np.bool_), np.empty(B, dtype=np.bool_), aligned(operand_length),
-        np.empty(B + U1, dtype=np.uint64), np.empty(seats, dtype=np.uint64), aligned(W),
+        np.empty(seats), np.empty(seats), np.empty(seats, dtype=np.uint32), np.empty(seats, dtype=np.uint32),
+        np.empty(B, dtype=np.bool_), np.empty(B, dtype=np.bool_), np.empty(operand_length),
+        np.empty(B + U1, dtype=np.uint64), np.empty(W),
     )  # fmt: skip
 
 
@@ -104,19 +95,11 @@ class Scratch(NamedTuple):
 def new_scratch(d):
     """Allocate the arrays for d topics."""
     return Scratch(
-        aligned(U2 * d * W + W), aligned(U2 * d * W + W), aligned(U2 * W), np.empty(d), np.empty(d), np.empty(d),
+        np.empty(U2 * d * W + W), np.empty(U2 * d * W + W), np.empty(U2 * W), np.empty(d), np.empty(d), np.empty(d),
         np.empty(d), np.empty(d * d),
         np.empty(16, dtype=np.uint64), np.empty(16, dtype=np.uint64), np.empty(128, dtype=np.int64),
         np.empty(128, dtype=np.uint64), np.empty(128),
     )  # fmt: skip
-
-
-@kernel
-def aligned(n):
-    """Return an uninitialized array of n floats, aligned so that no vector crosses the end of a cache line."""
-    whole = np.empty(n + W)
-    first = np.uint64(whole.ctypes.data) // np.uint64(8) % W
-    return whole[(W - first) % W :][:n]
 
 
 @inlined

@@ -37,9 +37,9 @@ from thali.lists.engine.layout import (
 )
 from thali.lists.engine.rays import advance, visit_rays
 from thali.lists.engine.scratch import Best, index_of, new_known, new_scratch
-from thali.lists.engine.trees import search_waiting, visit_trees
-from thali.tools.jit import inlined, kernel
-from thali.tools.lanes import gather, largest, load, prefetch, reaches, spread, store, where_any
+from thali.lists.engine.trees import visit_trees
+from thali.tools.jit import called, inlined, kernel
+from thali.tools.lanes import gather, largest, load, reaches, spread, store, where_any
 
 
 @kernel
@@ -74,7 +74,6 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
             head_removed[n // W] |= layout.slot_item[first_head[n]] == NONE
     state, by_topic, majorants = np.empty(d), np.empty(d), np.empty(d)
     known, scratch = new_known(B, operand_length), new_scratch(d)
-    all_inverses = inverse.ravel()
     for user in range(users):
         user_alpha = alpha[user]
         minv = inverse[user % len(inverse)]
@@ -92,11 +91,7 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
         set_number = user if skip_start.size > 2 else 0
         start, stop = skip_start[set_number], skip_start[set_number + 1]
         first_block = begin(first_head, head_removed, skip, start, stop, by_topic, slack, layout, used, belief, known)
-        next_start = np.uint64(min(user + 1, len(inverse))) * d * d
-        next_stop = min(next_start + d * d, np.uint64(all_inverses.size))
-        fill_list(
-            first_block, items, layout, used, belief, known, scratch, all_inverses, next_start, next_stop, out[user]
-        )
+        fill_list(first_block, items, layout, used, belief, known, scratch, out[user])
         for k in range(K):
             used[out[user, k]] = False
         for n in range(start, stop):
@@ -135,47 +130,35 @@ def begin(first_head, head_removed, skip, start, stop, by_topic, slack, layout, 
     return first_block
 
 
-@inlined
-def fill_list(first_block, items, layout, used, belief, known, scratch, upcoming, start, stop, out):
-    """Write one user's list to out (K,). Meanwhile, prefetch upcoming[start:stop], which the next user needs."""
-    chunk = (stop - start) // np.uint64(out.size) + U1
+@called
+def fill_list(first_block, items, layout, used, belief, known, scratch, out):
+    """Write one user's list to out (K,).
+
+    At each position, visit first_block, then all other blocks that may have a better item.
+    """
+    B = np.uint64(len(layout.blocks))
     for k in range(out.size):
-        for i in range(start, min(start + chunk, stop), W):
-            prefetch(upcoming, i)
-        start += chunk
-        best = best_of(first_block, items, layout, used, belief, known, scratch)
+        best = Best(-inf, NONE)
+        known.to_visit[0], count = first_block, U1
+        for second_pass in range(2):
+            if second_pass:
+                count = U0
+                for b in range(B):
+                    known.to_visit[count] = b
+                    count += np.uint64(reaches(load(known.current_bound, b * W), best.index) & (b != first_block))
+            for i in range(count):
+                b = known.to_visit[i]
+                if second_pass and not reaches(load(known.current_bound, b * W), best.index):
+                    continue
+                if layout.blocks[b, BLOCK_KIND] == RAY:
+                    best = visit_rays(b, best, items, layout, used, belief, known, scratch)
+                else:
+                    best = visit_trees(b, best, layout, used, belief, known, scratch)
         item = best.item
         if best.index < 2.0 * TINY:
             item = scan(items, layout.item_group, used, belief, scratch.x)
-        if best.second_index > -inf:
-            first_block = best.second_block
         out[k] = item
         show(item, items, layout, used, belief, known)
-
-
-@inlined
-def best_of(first_block, items, layout, used, belief, known, scratch):
-    """Return the best item at one position. Visit first_block, then all other blocks that may have a better item."""
-    B = np.uint64(len(layout.blocks))
-    best = Best(-inf, NONE, B, -inf, B)
-    known.to_visit[0], count = first_block, U1
-    for second_pass in range(2):
-        if second_pass:
-            count = U0
-            for b in range(B):
-                known.to_visit[count] = b
-                count += np.uint64(reaches(load(known.current_bound, b * W), best.index) & (b != first_block))
-        waiting_count = U0
-        for i in range(count):
-            b = known.to_visit[i]
-            if second_pass and not reaches(load(known.current_bound, b * W), best.index):
-                continue
-            if layout.blocks[b, BLOCK_KIND] == RAY:
-                best = visit_rays(b, best, items, layout, used, belief, known, scratch)
-            else:
-                best, waiting_count = visit_trees(b, best, waiting_count, layout, belief, known, scratch)
-        best = search_waiting(waiting_count, best, layout, used, belief, known, scratch)
-    return best
 
 
 @inlined
@@ -200,7 +183,7 @@ def show(item, items, layout, used, belief, known):
         advance(seat, layout, used, known)
 
 
-@kernel
+@called
 def scan(items, item_group, used, belief, x):
     """Return the best item by scoring all items, as in the plain loop."""
     best, best_item = -inf, NONE

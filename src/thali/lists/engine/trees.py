@@ -25,15 +25,13 @@ from thali.lists.engine.layout import (
 )
 from thali.lists.engine.scratch import update_best
 from thali.tools.jit import inlined
-from thali.tools.lanes import largest, load, lowest, prefetch, reaches, reaching, smaller, spread, store
+from thali.tools.lanes import largest, load, lowest, reaches, reaching, smaller, spread, store
 
 
 @inlined
-def visit_trees(b, best, waiting_count, layout, belief, known, scratch):
-    """Visit a block of trees: update their bounds, and compare the best items that are already known. Cost: O(s²).
-
-    Trees that may contain a better item are appended to known.waiting. Returns the best item so far and the number of
-    waiting trees.
+def visit_trees(b, best, layout, used, belief, known, scratch):
+    """Visit a block of trees: update their bounds, search those that may contain a better item than the best so far,
+    and return the best item. Cost: O(s²), plus that of the searches.
     """
     size, gather_at = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_GATHER])
     upper = corner_bounds(
@@ -48,33 +46,17 @@ def visit_trees(b, best, waiting_count, layout, belief, known, scratch):
     while lanes_left:
         n = b * W + lowest(lanes_left)
         lanes_left &= lanes_left - U1
-        if layout.seat_group[n] == NONE:
+        if layout.seat_group[n] == NONE or known.current_bound[n] < best.index:
             continue
-        if known.best_item[n] != NONE and known.current_bound[n] < known.bound[n]:
-            best = update_best(best, known.current_bound[n], known.best_item[n], b)
-        else:
-            known.waiting[waiting_count] = n
-            waiting_count += U1
-            prefetch(layout.boxes, np.uint64(layout.groups[layout.seat_group[n], BOXES]))
-    return best, waiting_count
-
-
-@inlined
-def search_waiting(waiting_count, best, layout, used, belief, known, scratch):
-    """Search the waiting trees and return the best item.
-
-    They are searched last, so that their prefetched memory has arrived.
-    """
-    for i in range(waiting_count):
-        n = known.waiting[i]
-        if known.current_bound[n] >= best.index:
+        if known.best_item[n] == NONE or known.current_bound[n] >= known.bound[n]:
             score, item, pruned = search_tree(
                 layout.seat_group[n], known.current_bound[n], best.index, layout, used, belief, scratch
             )
             known.best_item[n] = item if score > pruned else NONE
             known.current_bound[n] = score if score > pruned else min(known.current_bound[n], pruned)
-            if item != NONE:
-                best = update_best(best, score, item, n // W)
+            best = update_best(best, score, item)
+        else:
+            best = update_best(best, known.current_bound[n], known.best_item[n])
     return best
 
 
@@ -168,9 +150,6 @@ def search_tree(group, limit, best, layout, used, belief, scratch):
             if values[n] < floor:
                 pruned = max(pruned, values[n])
                 continue
-            if level == 1:
-                for a in range(size):
-                    prefetch(pool, weights + ((node * W + n) * size + a) * W)
             stack_level[depth], stack_node[depth], stack_bound[depth] = level, node * W + n, values[n]
             if values[n] > best_bound:
                 best_at, best_bound = depth, values[n]

@@ -15,10 +15,11 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 
 from thali.catalog.file import load_catalog
+from thali.lists import greedy
 from thali.policies import POLICIES, LinearPolicy
 from thali.service.http import routes
 from thali.service.http.batcher import Batcher, Busy
-from thali.service.http.log import Log
+from thali.service.http.log import Log, log_messages
 from thali.service.http.metrics import Metrics
 from thali.service.http.middleware import Stack
 from thali.service.http.middleware.errors import add_error_handlers, error_reporter
@@ -50,6 +51,7 @@ DESCRIPTION = (
 
 def make_recommender(settings: Settings) -> Recommender:
     """Create a recommender with the catalog, learners and store that the settings name, ready for requests."""
+    log_messages()
     catalog = load_catalog(settings.catalog)
     policies: dict[str, LinearPolicy] = {}
     for learner in settings.learners:
@@ -158,7 +160,11 @@ def create_app_from_environment() -> Stack:
 
 
 def warm(recommender: Recommender) -> None:
-    """Build the search index and compile all kernels, so that the first request does not have to wait for it."""
+    """Compile what a request needs, so that the first one does not have to wait for it.
+
+    If the search engine is not compiled yet, it is compiled in the background. Otherwise, its search index is built.
+    """
+    greedy.prepare(recommender.catalog)
     for learner in recommender.learners.values():
         K = min(learner.policy.K, len(recommender.catalog))
         if K > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from contextlib import suppress
@@ -31,3 +32,23 @@ class Log:
         with suppress(OSError):
             self._stream.write(line + b"\n")
             self._stream.flush()
+
+
+class _Messages(logging.Handler):
+    """Writes the library's messages as events."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._log = Log()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one message."""
+        self._log("message", level=record.levelname.lower(), message=record.getMessage())
+
+
+def log_messages() -> None:
+    """Write the messages of the library ``thali`` to the log, such as those about compilation."""
+    library = logging.getLogger("thali")
+    if not any(isinstance(handler, _Messages) for handler in library.handlers):
+        library.addHandler(_Messages())
+        library.setLevel(logging.INFO)

@@ -32,6 +32,7 @@ export function watch(place, service) {
   let paused = false;
   let speed = 3;
   let over = false;
+  let begun = 0;
   let frame = 0;
   let previousTime = null;
   let drawnAt = 0;
@@ -101,6 +102,7 @@ export function watch(place, service) {
     const points = Math.floor(limits.traced / (chosen.size * (settings.K + service.topics.length)));
     film = new Film({ policies: [...chosen], ...settings }, { most: Math.floor(limits.simulated_steps / chosen.size), points, changes: limits.changes });
     step = 0;
+    begun = performance.now();
     over = false;
     setPaused(false);
     updateChangeButtons();
@@ -181,11 +183,18 @@ export function watch(place, service) {
     draw();
   }
 
+  /** What the page says while it waits for the first steps of a run. */
+  function preparing() {
+    const seconds = Math.floor((performance.now() - begun) / 1000);
+    if (seconds < 2) return "Preparing the simulation …";
+    return `Preparing the simulation … ${seconds} s. The first run on a machine compiles code, which takes some seconds.`;
+  }
+
   /** Draw the page at the current step. */
   function draw() {
     const length = film.upTo(step);
     const waiting = film.growing !== null && step >= film.end ? ", waiting for the service" : "";
-    stepText.textContent = length ? `Step ${count(film.steps[length - 1])} of ${count(film.most)}${waiting}` : paused ? "Not started" : "Starting … (the very first run takes longer, because code has to be compiled)";
+    stepText.textContent = length ? `Step ${count(film.steps[length - 1])} of ${count(film.most)}${waiting}` : paused ? "Not started" : preparing();
     stepText.dataset.step = length ? film.steps[length - 1] : 0;
     stepText.dataset.over = over;
     const names = [...chosen];
