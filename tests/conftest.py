@@ -12,11 +12,22 @@ pytest.register_assert_rewrite("browser", "page_checks", "page_film", "playing",
 settings.register_profile("thali", deadline=None)
 settings.load_profile("thali")
 
+# Tests that use one of these fixtures start a server or a browser. They are slow.
+SLOW_FIXTURES = {"postgres", "browser"}
+STORES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A running PostgreSQL server. A test that stops it must start it again."""
-    server = PostgresServer()
+    server = PostgresServer(fsync=False)  # each test creates a database, which is thousands of writes to the disk
     try:
         server.start()
         yield server
@@ -24,12 +35,21 @@ def postgres() -> Iterator[PostgresServer]:
         server.remove()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+def new_store(request: pytest.FixtureRequest, file: Path) -> str:
+    """Return the URL of an empty store of the kind that the fixture's parameter names."""
+    return f"sqlite:///{file}" if request.param == "sqlite" else request.getfixturevalue("postgres").fresh()
+
+
+@pytest.fixture(params=STORES)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty store: SQLite, then PostgreSQL."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'taste.db'}"
-    return request.getfixturevalue("postgres").fresh()
+    """The URL of an empty store: SQLite and, in the slow tests, PostgreSQL."""
+    return new_store(request, tmp_path / "taste.db")
+
+
+@pytest.fixture(params=STORES)
+def other_store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of another empty store, of the same kind as the first or of the other kind."""
+    return new_store(request, tmp_path / "other.db")
 
 
 @pytest.fixture(scope="session")

@@ -522,7 +522,7 @@ def server():
             pass
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=httpd.serve_forever)
+    thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
     thread.start()
     httpd.answers, httpd.requested = answers, requested
     yield httpd
@@ -643,6 +643,7 @@ def data_folder(name):
     return DATA
 
 
+@pytest.mark.slow
 @needs_data
 def test_movielens_1m_can_be_selected_as_in_the_paper():
     data = movielens_1m(data_folder("ml-1m")).most_active(users=1000, items=1000)
@@ -653,6 +654,7 @@ def test_movielens_1m_can_be_selected_as_in_the_paper():
     assert loved.topic_counts().tolist() == counts
 
 
+@pytest.mark.slow
 @needs_data
 def test_hetrec_is_as_described():
     data = hetrec_lastfm(data_folder("hetrec2011-lastfm-2k"))
@@ -666,6 +668,7 @@ def test_hetrec_is_as_described():
     assert data.most_active(users=1000, items=1000, by="value").top_topics(40).topic_counts().min() > 10
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize(
     ("load", "name", "ratings", "density"),

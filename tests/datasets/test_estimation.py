@@ -272,6 +272,7 @@ def shared_data():
     return Path(os.environ.get("THALI_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
 
+@pytest.mark.slow
 def test_movielens_1m_equals_the_transcription_applied_to_the_publishers_files():
     folder = shared_data() / "ml-1m"
     if not (folder / "ratings.dat").is_file():

@@ -169,6 +169,7 @@ class DependentClicks(thali.ClickModel):
         return (uniforms < attraction) & (np.cumsum(satisfied, axis=1) - satisfied == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 4])
 def test_regret_ranks_the_policies_as_in_the_papers(K):
     """KL-UCB is below UCB1 (Kveton et al. 2015), and Beta sampling is below both (Zhong et al. 2021).

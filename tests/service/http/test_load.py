@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
+pytestmark = pytest.mark.slow  # they measure rates for seconds
 LOAD = Path(__file__).parents[3] / "benchmarks" / "load.py"
 
 

@@ -38,13 +38,7 @@ def fill(url, users=4):
         rec.remove_item(shown.items[0].item)
 
 
-@pytest.fixture
-def empty(tmp_path, postgres, store_url):
-    """An empty store of the other kind."""
-    return postgres.fresh() if store_url.startswith("sqlite") else f"sqlite:///{tmp_path}/other.db"
-
-
-def test_a_backup_is_complete_and_fits_either_kind_of_store(store_url, empty, tmp_path):
+def test_a_backup_is_complete_and_fits_either_kind_of_store(store_url, other_store_url, tmp_path):
     fill(store_url)
     before = rows(store_url)
     assert all(before[table] for table in TABLES)
@@ -52,12 +46,12 @@ def test_a_backup_is_complete_and_fits_either_kind_of_store(store_url, empty, tm
         with opened(store_url) as store:
             assert backup(store, tmp_path / "b.db") == 1 + sum(map(len, before.values()))
         rec.recommend("later")
-    with opened(empty) as other:
+    with opened(other_store_url) as other:
         restore(tmp_path / "b.db", other)
-        assert rows(empty) == before
+        assert rows(other_store_url) == before
         with pytest.raises(ValueError, match="must be empty"):
             restore(tmp_path / "b.db", other)
-        assert rows(empty) == before
+        assert rows(other_store_url) == before
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
@@ -109,12 +103,12 @@ def test_a_file_that_is_not_a_backup_is_rejected_and_changes_nothing(store_url, 
     assert rows(store_url) == before
 
 
-def test_an_exported_user_is_imported_exactly_with_topics_matched_by_name(store_url, empty, tmp_path):
+def test_an_exported_user_is_imported_exactly_with_topics_matched_by_name(store_url, other_store_url, tmp_path):
     fill(store_url)
     with opened(store_url) as store:
         assert export_learned(store, tmp_path / "e.jsonl") == 4
-    with recommender(empty, films(topics=["opera", *TOPICS])) as rec, recommender(store_url) as was:
-        with opened(empty) as other:
+    with recommender(other_store_url, films(topics=["opera", *TOPICS])) as rec, recommender(store_url) as was:
+        with opened(other_store_url) as other:
             assert import_learned(tmp_path / "e.jsonl", other) == 4
         for user in ("u0", "u3"):
             updates, M, B = learned(rec, user)
