@@ -307,14 +307,29 @@ def test_a_time_out_counts_once_as_no_click_and_later_feedback_corrects_it(twins
 
 
 def test_a_time_out_that_was_undone_stays_undone(twins, clock):
-    mine = show(twins, "ana", "one", 2)
+    mine = []
+    for _ in range(3):
+        clock.tick()  # so that their order is known
+        mine += show(twins, "ana", "one", 1)
     clock.tick(61.0 + LAG_S)
-    assert twins.tidy().timed_out == 2
+    assert twins.tidy(limit=2).timed_out == 2
+    twins.undo(mine[1])  # the next tidying begins after this one
+    assert twins.tidy().timed_out == 1
     twins.undo(mine[0])
     clock.tick(61.0 + LAG_S)
     assert twins.tidy().timed_out == 0
-    assert [seen.answer for seen in map(twins.impression, mine)] == [None, "time-out"]
+    assert [seen.answer for seen in map(twins.impression, mine)] == [None, None, "time-out"]
     assert learned(twins, "ana", "one")[0] == 1
+
+
+def test_a_second_time_out_changes_nothing(twins, clock):
+    """Two processes may time out the same impression."""
+    time_out = Feedback(id_bytes(show(twins, "ana", "one", 1)[0]), (), "time-out")
+    twins.perform([time_out])
+    kept = everything(twins.store)
+    clock.tick()
+    twins.perform([time_out])
+    assert everything(twins.store) == kept
 
 
 def test_an_impression_times_out_even_if_it_has_already_expired(twins, clock):
