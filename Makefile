@@ -49,7 +49,7 @@ reproduce: .venv/lab ## Run the paper's experiments at a small scale, and write 
 test: .venv/dev ## Run the fast tests
 	$(BIN)/python -m pytest -m "not slow"
 
-test-slow: .venv/dev ## Run the slow tests, some of which check minimum speeds
+test-slow: .venv/dev ## Run the slow tests: PostgreSQL, the browser, crashes, real data, minimum speeds
 	$(BIN)/python -m pytest -m slow
 
 check: .venv/dev ## Check style, types and imports between packages

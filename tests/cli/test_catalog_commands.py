@@ -1,11 +1,8 @@
-"""``thali catalog``, run as a separate process, and the tables it reads."""
-
-import subprocess
-import sys
-from pathlib import Path
+"""``thali catalog``, and the tables it reads."""
 
 import polars as pl
 import pytest
+from running import thali_here
 
 import thali
 from thali.catalog.file import catalog_digest
@@ -26,8 +23,7 @@ def folder(tmp_path):
 
 
 def run(folder, *arguments):
-    command = Path(sys.executable).with_name("thali")
-    return subprocess.run([command, "catalog", *arguments], capture_output=True, text=True, cwd=folder, timeout=300)
+    return thali_here("catalog", *arguments, cwd=folder)
 
 
 def test_build_from_clicks_then_info(folder):

@@ -1,16 +1,18 @@
-"""The commands, run as separate processes from the installed package."""
+"""The commands, as users run them."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import thali_here
 from typer.testing import CliRunner
 
 from thali.cli.app import app
 
 
 def thali(*arguments, cwd):
+    """Run the installed command as a separate process."""
     command = Path(sys.executable).with_name("thali")
     return subprocess.run([command, *arguments], capture_output=True, text=True, cwd=cwd, timeout=300)
 
@@ -35,7 +37,7 @@ def test_demo_prints_the_table_and_saves_the_figure(tmp_path):
     ],
 )
 def test_a_wrong_setting_prints_one_sentence_and_no_traceback(tmp_path, arguments, message):
-    done = thali("demo", "--steps", "20", "--seeds", "2", *arguments, cwd=tmp_path)
+    done = thali_here("demo", "--steps", "20", "--seeds", "2", *arguments, cwd=tmp_path)
     assert done.returncode != 0
     assert message in done.stderr
     assert "Traceback" not in done.stderr

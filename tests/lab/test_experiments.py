@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from publisher import write_movielens
-from running import Inline, thali_command
+from running import Inline, thali_command, thali_here
 from scipy import stats
 
 import thali
@@ -401,7 +401,7 @@ def test_reproduce_judges_claims_and_names_missing_data(data, tmp_path):
     ],
 )
 def test_a_wrong_command_is_one_sentence(words, said, tmp_path):
-    done = thali_command(*words, cwd=tmp_path)
+    done = thali_here(*words, cwd=tmp_path)
     assert done.returncode == 1
     assert said in done.stderr
     assert "Traceback" not in done.stderr

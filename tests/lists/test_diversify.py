@@ -57,11 +57,11 @@ def test_mmr_at_its_limits_with_ties_and_with_restricted_items():
 
 @pytest.mark.parametrize("style", STYLES)
 def test_divrank_equals_its_transcription_with_a_full_matrix(style):
-    for seed in range(6):
+    for seed in range(3):
         W, estimate, inverse, rng = believed(style, seed)
         items, prior, p = thali.Catalog(W).sparse, rng.dirichlet(np.full(25, 0.5)), np.empty(25)
         norm = np.linalg.norm(W, axis=1)
-        for damping, link, rounds in ((0.9, 0.25, 100), (0.5, 0.9, 30), (0.99, 0.25, 1000)):
+        for damping, link, rounds in ((0.9, 0.25, 100), (0.5, 0.9, 30), (0.99, 0.25, 400)):
             diversify.divrank(items, norm, np.arange(25), W.shape[1], prior, damping, link, rounds, 0.0, p)
             np.testing.assert_allclose(p, plain.divrank(W, prior, damping, link, rounds), rtol=0, atol=1e-8)
         alpha, pool = 0.5 * (seed % 2), int(rng.integers(5, 30))

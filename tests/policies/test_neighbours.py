@@ -58,10 +58,11 @@ def test_statistics_equal_a_sum_over_everything_shown(learner, forgetting, tmp_p
                 clicks = plain.some_clicks(rng, K)
                 policy.update(state, lists, clicks[None], shown_at=None if numbers is not late else [number])
                 seen.append((number, plain.features(W, lists[0].tolist(), kind, diverse), clicks))
-                M, B = plain.regression(seen, 3, 0.5, rule=rule, v=v, **forgetting)
-                np.testing.assert_allclose(state.M[0], M, rtol=1e-10, atol=1e-12)
-                np.testing.assert_allclose(state.B[0], B, rtol=1e-10, atol=1e-12)
-                np.testing.assert_allclose(policy.estimate(state)[0], 4 * np.linalg.solve(M, B), atol=1e-8)
+                if step < 12 or step % 10 == 0 or step == n - 1:  # the sum takes most of the time
+                    M, B = plain.regression(seen, 3, 0.5, rule=rule, v=v, **forgetting)
+                    np.testing.assert_allclose(state.M[0], M, rtol=1e-10, atol=1e-12)
+                    np.testing.assert_allclose(state.B[0], B, rtol=1e-10, atol=1e-12)
+                    np.testing.assert_allclose(policy.estimate(state)[0], 4 * np.linalg.solve(M, B), atol=1e-8)
                 if step == n // 2:
                     state.save(tmp_path / "middle")
                     state = thali.load_state(tmp_path / "middle")

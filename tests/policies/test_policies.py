@@ -38,9 +38,10 @@ def test_linear_family_equals_transcription(policy_class, style, coverage):
         state = policy.init(1)
         for step in range(150):
             lists = policy.recommend(state)
-            # The same estimate up to rounding; the reference inverts its own M.
-            np.testing.assert_allclose(policy.estimate(state)[0], plain.estimate(), rtol=1e-8, atol=1e-10)
-            assert lists[0].tolist() == plain.recommend(policy.estimate(state)[0], state.inverse[0]), step
+            if step < 25 or step % 10 == 0:  # the transcription takes most of the time
+                # The same estimate up to rounding; the reference inverts its own M.
+                np.testing.assert_allclose(policy.estimate(state)[0], plain.estimate(), rtol=1e-8, atol=1e-10)
+                assert lists[0].tolist() == plain.recommend(policy.estimate(state)[0], state.inverse[0]), step
             clicks = random_clicks(rng, K)
             policy.update(state, lists, clicks[None])
             plain.update(lists[0].tolist(), clicks)

@@ -3,11 +3,11 @@
 import json
 import re
 import subprocess
-import sys
 from dataclasses import asdict
 from urllib.parse import quote
 
 import pytest
+from running import thali_here
 from serving_here import serving, small_catalog
 
 import thali
@@ -39,10 +39,7 @@ def service(tmp_path_factory):
 
 def test_without_keys_the_service_listens_only_on_this_machine(tmp_path):
     thali.save_catalog(small_catalog(), tmp_path / "c.parquet")
-    process = subprocess.run(
-        [sys.executable, "-m", "thali", "serve", "c.parquet", "--host", "0.0.0.0"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    process = thali_here("serve", "c.parquet", "--host", "0.0.0.0", cwd=tmp_path)
     assert process.returncode != 0
     assert "unless --keys is given, got 0.0.0.0" in " ".join(process.stderr.split())
     assert "Traceback" not in process.stderr

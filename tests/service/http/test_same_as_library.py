@@ -9,7 +9,7 @@ from serving_here import serving, small_catalog
 import thali
 from thali.tools.randomness import streams
 
-K, STEPS, SEED = 4, 300, 5
+K, STEPS, SEED = 4, 150, 5
 
 
 @pytest.mark.parametrize("policy", ["CascadeLSB", "LSBGreedy", "CascadeLinUCB"])
