@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A running PostgreSQL server. A test that stops it must start it again."""
-    server = PostgresServer()
+    server = PostgresServer(fsync=False)  # each test creates a database, which is thousands of writes to the disk
     try:
         server.start()
         yield server

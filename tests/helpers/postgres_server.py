@@ -21,7 +21,6 @@ START_S = 20.0
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
-    "fsync": "on",  # durability is what we test
     "shared_buffers": "16MB",
     "max_connections": "40",
     "max_wal_size": "128MB",
@@ -31,7 +30,9 @@ SETTINGS = {
 class PostgresServer:
     """A server that :meth:`start` starts. :meth:`remove` stops it and deletes its files."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fsync: bool = True) -> None:
+        """fsync: whether a commit waits for the disk, which makes a difference only if the whole machine crashes."""
+        self._settings = SETTINGS | {"fsync": "on" if fsync else "off"}
         self._owner = _owner()
         self.folder = Path(tempfile.mkdtemp(prefix="thali-postgres-"))
         if self._owner:
@@ -60,7 +61,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start, and wait for connections. Retries, as processes of a killed server may still hold shared memory."""
-        settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         until = time.monotonic() + START_S
         while True:
             if self._process is None or self._process.poll() is not None:

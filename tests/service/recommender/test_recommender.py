@@ -319,6 +319,16 @@ def test_a_time_out_that_was_undone_stays_undone(twins, clock):
     assert learned(twins, "ana", "one")[0] == 1
 
 
+def test_a_second_time_out_changes_nothing(twins, clock):
+    """Two processes may time out the same impression."""
+    time_out = Feedback(id_bytes(show(twins, "ana", "one", 1)[0]), (), "time-out")
+    twins.perform([time_out])
+    kept = everything(twins.store)
+    clock.tick()
+    twins.perform([time_out])
+    assert everything(twins.store) == kept
+
+
 def test_an_impression_times_out_even_if_it_has_already_expired(twins, clock):
     show(twins, "ana", "one", 2)
     theirs = show(twins, "ana", "twin", 2)
