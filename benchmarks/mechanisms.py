@@ -7,8 +7,9 @@ and compares it with the unchanged engine. Both run in processes that stay alive
 the lists of each case, so that other load on the machine affects them equally. Times are CPU times. The program stops
 if a copy returns a list that differs from the unchanged engine's.
 
-A ratio is the time without the mechanism, divided by the unchanged engine's time in the same round. The row "nothing"
-compares the unchanged engine with itself, and shows how exact the ratios are.
+A ratio is the time without the mechanism, divided by the unchanged engine's time in the same round. The same code can
+be 10% slower in one process than in another, because it is at another address. So each ratio is the median over some
+processes. The row "nothing" compares the unchanged engine with itself, and shows how exact the ratios are.
 """
 
 from __future__ import annotations
@@ -311,22 +312,23 @@ class Copy:
             self.process = None
 
 
-# The ratios of the rounds, for each case.
+# For each case, the ratios of several processes.
 Ratios = dict[str, list[float]]
 
 
 def compare(unchanged: Copy, copies: Sequence[Copy], cases: Sequence[dict[str, Any]], rounds: int) -> dict[str, Ratios]:
-    """Measure some copies and the unchanged engine in turns, and return the ratios by mechanism."""
+    """Start the processes of some copies and of the unchanged engine, measure them in turns, and end them.
+
+    Returns, for each mechanism and case, a list with one number: the median of the ratios of all rounds.
+    """
     everyone = [unchanged, *copies]
     for each in everyone:
         each.start()
     ratios: dict[str, Ratios] = {copy.mechanism.name: {} for copy in copies}
     parts = {part for copy in copies for part in copy.mechanism.parts}
     for number in range(rounds):
-        for case in cases:
-            if case["part"] not in parts:
-                continue
-            turn = number % len(everyone)
+        turn = number % len(everyone)
+        for case in (case for case in cases if case["part"] in parts):
             found = {
                 each.mechanism.name: each.seconds(case["name"])
                 for each in everyone[turn:] + everyone[:turn]
@@ -339,7 +341,10 @@ def compare(unchanged: Copy, copies: Sequence[Copy], cases: Sequence[dict[str, A
                 ratios[name].setdefault(case["name"], []).append(seconds / own)
     for each in everyone:
         each.stop()
-    return ratios
+    return {
+        name: {case: [float(np.median(values))] for case, values in measured.items()}
+        for name, measured in ratios.items()
+    }
 
 
 def added(path: Path, new: Ratios) -> Ratios:
@@ -374,7 +379,8 @@ def row(mechanism: Mechanism, ratios: Ratios, groups: dict[str, str], saved: flo
 def main() -> None:
     """Measure, print the table, and update the page."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rounds", type=int, default=7, help="Number of measurements of each case (default: 7).")
+    options.add_argument("--starts", type=int, default=7, help="Number of processes for each mechanism (default: 7).")
+    options.add_argument("--rounds", type=int, default=3, help="Number of turns of each process (default: 3).")
     options.add_argument("--only", nargs="+", metavar="WORD", help="Measure only mechanisms whose name has a WORD.")
     options.add_argument("--at-once", type=int, default=5, help="Number of mechanisms measured in turns (default: 5).")
     options.add_argument(
@@ -413,11 +419,12 @@ def measure(chosen: argparse.Namespace, folder: Path) -> None:
     cases = json.loads((folder / "cases" / "cases.json").read_text(encoding="utf-8"))
     ratios: dict[str, Ratios] = {}
     for group in in_groups(copies, chosen.at_once):
-        new = compare(unchanged, group, cases, chosen.rounds)
-        for copy in group:
-            name, versions = copy.mechanism.name, f"{unchanged.digest[:8]}-{copy.digest[:8]}"
-            ratios[name] = added(folder / "ratios" / f"{name}, {versions}.json", new[name])
-            print(f"measured: {name}", flush=True)
+        for _ in range(chosen.starts):
+            new = compare(unchanged, group, cases, chosen.rounds)
+            for copy in group:
+                name, versions = copy.mechanism.name, f"{unchanged.digest[:8]}-{copy.digest[:8]}"
+                ratios[name] = added(folder / "ratios" / f"{name}, {versions}.json", new[name])
+        print("measured:", ", ".join(copy.mechanism.name for copy in group), flush=True)
     groups = {case["name"]: case["group"] for case in cases}
     rows = [
         row(copy.mechanism, ratios[copy.mechanism.name], groups, sum(usual[part] - own[part] for part in own))
