@@ -249,8 +249,8 @@ class Copy:
         fresh = self.folder / "fresh" / "thali"
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.copytree(PACKAGE, fresh, ignore=shutil.ignore_patterns("__pycache__", "web"))
-        for edit in mechanism.edits:
-            edit.apply(fresh, mechanism.name)
+        for file, text in mechanism.edited(PACKAGE).items():
+            (fresh / file).write_text(text, encoding="utf-8")
         self.digest = sha256(b"".join(path.read_bytes() for path in sorted(fresh.rglob("*.py")))).hexdigest()
         self.stored = self.folder / f"{self.digest[:12]}.json"
         if not self.stored.exists():

@@ -24,18 +24,6 @@ class Edit(NamedTuple):
     new: str
     every: bool = False
 
-    def apply(self, package: Path, mechanism: str) -> None:
-        """Edit the file in a copy of the package."""
-        path = package / self.file
-        text = path.read_text(encoding="utf-8")
-        count = text.count(self.old)
-        if count != 1 and not (self.every and count):
-            raise ValueError(
-                f"mechanism {mechanism!r}: the text to replace in {self.file} must occur once, got {count} times:\n"
-                f"{self.old}"
-            )
-        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
-
 
 class Mechanism(NamedTuple):
     """A mechanism, what replaces it if it is switched off, and the edits that do this.
@@ -47,6 +35,20 @@ class Mechanism(NamedTuple):
     instead: str
     edits: tuple[Edit, ...]
     parts: tuple[str, ...] = ("lists",)
+
+    def edited(self, package: Path) -> dict[str, str]:
+        """Return the new text of each file that the edits change."""
+        texts: dict[str, str] = {}
+        for edit in self.edits:
+            text = texts.get(edit.file) or (package / edit.file).read_text(encoding="utf-8")
+            count = text.count(edit.old)
+            if count != 1 and not (edit.every and count):
+                raise ValueError(
+                    f"the text that an edit of mechanism {self.name!r} replaces in {edit.file} must occur once, "
+                    f"got {count} times:\n{edit.old}"
+                )
+            texts[edit.file] = text.replace(edit.old, edit.new)
+        return texts
 
 
 # With these edits, a vector is an array of single floats for LLVM, and every operation is emitted once for each lane.
