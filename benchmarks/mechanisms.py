@@ -347,13 +347,17 @@ def compare(unchanged: Copy, copies: Sequence[Copy], cases: Sequence[dict[str, A
     }
 
 
-def added(path: Path, new: Ratios) -> Ratios:
-    """Add new ratios to those that a file has from earlier runs, and return all of them."""
+def stored(path: Path) -> Ratios:
+    """Return the ratios in a file."""
+    ratios: Ratios = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return ratios
+
+
+def add(path: Path, new: Ratios) -> None:
+    """Add new ratios to those that a file has from earlier runs."""
     path.parent.mkdir(exist_ok=True)
-    stored: Ratios = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    both = {case: stored.get(case, []) + values for case, values in new.items()}
-    path.write_text(json.dumps(both), encoding="utf-8")
-    return both
+    old = stored(path)
+    path.write_text(json.dumps({case: old.get(case, []) + values for case, values in new.items()}), encoding="utf-8")
 
 
 def in_groups(copies: Sequence[Copy], most: int) -> Iterator[list[Copy]]:
@@ -363,7 +367,7 @@ def in_groups(copies: Sequence[Copy], most: int) -> Iterator[list[Copy]]:
         yield ordered[first : first + most]
 
 
-def row(mechanism: Mechanism, ratios: Ratios, groups: dict[str, str], saved: float) -> tuple[str, ...]:
+def row(mechanism: Mechanism, ratios: Ratios, groups: dict[str, str], saved: float) -> tuple[object, ...]:
     """Return the row of a mechanism in the table."""
     medians = {case: float(np.median(values)) for case, values in ratios.items()}
     cells = []
@@ -373,13 +377,18 @@ def row(mechanism: Mechanism, ratios: Ratios, groups: dict[str, str], saved: flo
     most = max(medians, key=lambda case: medians[case])
     spread = f"{medians[most]:.2f} ({min(ratios[most]):.2f}-{max(ratios[most]):.2f}): {most}"
     middle = f"{np.median(list(medians.values())):.2f}"
-    return (mechanism.name, mechanism.instead, *cells, spread, middle, f"{saved:+.1f}")
+    return (mechanism.name, mechanism.instead, *cells, spread, middle, len(ratios[most]), f"{saved:+.1f}")
 
 
 def main() -> None:
     """Measure, print the table, and update the page."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--starts", type=int, default=7, help="Number of processes for each mechanism (default: 7).")
+    options.add_argument(
+        "--starts",
+        type=int,
+        default=7,
+        help="Number of processes for each mechanism (default: 7). With 0, show what --folder has.",
+    )
     options.add_argument("--rounds", type=int, default=3, help="Number of turns of each process (default: 3).")
     options.add_argument("--only", nargs="+", metavar="WORD", help="Measure only mechanisms whose name has a WORD.")
     options.add_argument("--at-once", type=int, default=5, help="Number of mechanisms measured in turns (default: 5).")
@@ -410,6 +419,12 @@ def measure(chosen: argparse.Namespace, folder: Path) -> None:
     wanted = [m for m in MECHANISMS if chosen.only is None or any(word in m.name for word in chosen.only)]
     unchanged = Copy(folder, NOTHING._replace(name=UNCHANGED))
     copies = [Copy(folder, mechanism) for mechanism in (NOTHING, *wanted)]
+
+    def ratios_of(copy: Copy) -> Path:
+        return folder / "ratios" / f"{copy.mechanism.name}, {unchanged.digest[:8]}-{copy.digest[:8]}.json"
+
+    if not chosen.starts:
+        copies = [copy for copy in copies if ratios_of(copy).exists()]
     (folder / "cases").mkdir(parents=True, exist_ok=True)
     usual = unchanged.compiled()
     with ThreadPoolExecutor(2) as pool:
@@ -417,21 +432,19 @@ def measure(chosen: argparse.Namespace, folder: Path) -> None:
     if not (folder / "cases" / "cases.json").exists():
         unchanged.run("--prepare", str(folder / "cases"))
     cases = json.loads((folder / "cases" / "cases.json").read_text(encoding="utf-8"))
-    ratios: dict[str, Ratios] = {}
-    for group in in_groups(copies, chosen.at_once):
+    for group in in_groups(copies, chosen.at_once) if chosen.starts else ():
         for _ in range(chosen.starts):
             new = compare(unchanged, group, cases, chosen.rounds)
             for copy in group:
-                name, versions = copy.mechanism.name, f"{unchanged.digest[:8]}-{copy.digest[:8]}"
-                ratios[name] = added(folder / "ratios" / f"{name}, {versions}.json", new[name])
+                add(ratios_of(copy), new[copy.mechanism.name])
         print("measured:", ", ".join(copy.mechanism.name for copy in group), flush=True)
     groups = {case["name"]: case["group"] for case in cases}
     rows = [
-        row(copy.mechanism, ratios[copy.mechanism.name], groups, sum(usual[part] - own[part] for part in own))
+        row(copy.mechanism, stored(ratios_of(copy)), groups, sum(usual[part] - own[part] for part in own))
         for copy, own in zip(copies, compiled, strict=True)
     ]
     named = ("mechanism", "instead of it", *dict.fromkeys(groups.values()), "largest ratio (range): case", "median")
-    text = pages.table(" | ".join((*named, "compile time saved, s")), rows)
+    text = pages.table(" | ".join((*named, "processes", "compile time saved, s")), rows)
     print(text)
     if chosen.only is None:
         pages.write(chosen.docs / "performance.md", "mechanisms", text)
