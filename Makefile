@@ -1,5 +1,5 @@
 # The commands that README, docs and CI use. Each creates the environment .venv if it is missing or out of date.
-.PHONY: help demo page picture screenshots reproduce test test-slow check format docs messages wheels bench bench-serve compare first-use alpha theory clean
+.PHONY: help demo page picture screenshots reproduce test test-slow check format docs messages wheels bench mechanisms bench-serve compare first-use alpha theory clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -73,6 +73,9 @@ wheels: .venv/lab ## Build the packages thali and thali-client in dist/
 
 bench: .venv/dev ## Compare the speed of building lists with that of textbook NumPy code
 	$(BIN)/python benchmarks/bench.py
+
+mechanisms: .venv/dev ## Measure what each mechanism of the search engine brings, and update docs/performance.md
+	$(BIN)/python benchmarks/mechanisms.py
 
 bench-serve: .venv/dev ## Measure the speed and memory of the service, and update docs/performance-service.md
 	$(BIN)/python benchmarks/serve.py
