@@ -13,7 +13,7 @@ ENGINE = "lists/engine/"
 TREES, RAYS, SEARCH, BOUNDS = (f"{ENGINE}{name}.py" for name in ("trees", "rays", "search", "bounds"))
 PARTITION, INDEX, LAYOUT, GROUPS = (f"{ENGINE}{name}.py" for name in ("partition", "index", "layout", "groups"))
 SCRATCH, AMONG, LANES, JIT = f"{ENGINE}scratch.py", f"{ENGINE}among.py", "tools/lanes.py", "tools/jit.py"
-POSTERIOR = "policies/linear/posterior.py"
+BATCHES = "policies/linear/batches.py"
 
 
 class Edit(NamedTuple):
@@ -177,18 +177,11 @@ def refresh_operands(b, layout, belief, known):
 
 @inlined
 def visit_rays("""
-SCALE_KEY, TOPIC_KEYS = "np.where(kinds == RAY, -scale, 0.0)", "*by_topic[::-1], "
-ONE, TWO, THREE, FOUR = (f"if size == U{n}:" for n in (1, 2, 3, 4))
-PREFETCH_BOXES = "            prefetch(layout.boxes, np.uint64(layout.groups[layout.seat_group[n], BOXES]))\n"
-PREFETCH_ITEMS = """            if level == 1:
-                for a in range(size):
-                    prefetch(pool, weights + ((node * W + n) * size + a) * W)
-"""
-PREFETCH_USER = """        for i in range(start, min(start + chunk, stop), W):
-            prefetch(upcoming, i)
-"""
-IS_RAY = "if hi - lo == 1 or (parallel and is_ray(order, lo, hi, items)):"
+SCALE_KEY, TOPIC_KEYS = "np.where(kinds == RAY, -scale[order[start[:-1]]], 0.0)", "*by_topic[::-1], "
+SORT_MANY = "    _sort(order, start, (kinds == TREE) & (sizes > FEW_TOPICS), lambda some: _main_topics(some, items))\n"
+SEARCH_RAYS = "                if layout.blocks[b, BLOCK_KIND] == RAY:\n"
 FEWEST = "FEWEST_IN_TREE = 4"
+ONE, TWO, THREE, FOUR = (f"if size == U{n}:" for n in (1, 2, 3, 4))
 
 
 def with_unsigned_replaced(*files: str) -> tuple[Edit, ...]:
@@ -207,20 +200,6 @@ MECHANISMS = (
              "        return builder.joined([_call(builder, name, *lane) for lane in each])\n"
              "    suffix ="),
     ), ("lists", "update")),
-    Mechanism("prefetching of a waiting tree's boxes", "not prefetched", (
-        Edit(TREES, PREFETCH_BOXES, ""),
-    )),
-    Mechanism("prefetching of the items in a box", "not prefetched", (
-        Edit(TREES, PREFETCH_ITEMS, ""),
-    )),
-    Mechanism("prefetching of the next user's M⁻¹", "not prefetched", (
-        Edit(SEARCH, PREFETCH_USER, ""),
-    )),
-    Mechanism("all prefetching", "nothing is prefetched", (
-        Edit(TREES, PREFETCH_BOXES, ""),
-        Edit(TREES, PREFETCH_ITEMS, ""),
-        Edit(SEARCH, PREFETCH_USER, ""),
-    )),
     Mechanism("corners of boxes as bytes", "the same numbers, as floats of 8 bytes", (
         Edit(INDEX, "boxes=GrowingArray(boxes, np.uint8)", "boxes=GrowingArray(boxes, np.float64)"),
         Edit(LAYOUT, "return (WIDTH * (2 * size + 1) + LINE - 1) // LINE * LINE", "return WIDTH * (2 * size + 1)"),
@@ -231,22 +210,13 @@ MECHANISMS = (
     Mechanism("blocks of boxes in whole cache lines", "stored without gaps", (
         Edit(LAYOUT, "return (WIDTH * (2 * size + 1) + LINE - 1) // LINE * LINE", "return WIDTH * (2 * size + 1)"),
     )),
-    Mechanism("waiting trees, searched last", "a tree is searched when its block is visited", (
-        Edit(TREES, "def visit_trees(b, best, waiting_count, layout, belief, known, scratch):",
-             "def visit_trees(b, best, waiting_count, layout, used, belief, known, scratch):"),
-        Edit(TREES, "            known.waiting[waiting_count] = n\n            waiting_count += U1\n" + PREFETCH_BOXES,
-             "            known.waiting[0] = n\n"
-             "            best = search_waiting(U1, best, layout, used, belief, known, scratch)\n"),
-        Edit(SEARCH, "visit_trees(b, best, waiting_count, layout, belief, known, scratch)",
-             "visit_trees(b, best, waiting_count, layout, used, belief, known, scratch)"),
-        Edit(SEARCH, "        best = search_waiting(waiting_count, best, layout, used, belief, known, scratch)\n", ""),
-    )),
     Mechanism("order of items with many topics: by main topics", "ordered like items with few topics", (
-        Edit(PARTITION, "        if size > FEW_TOPICS:\n", "        if False:\n"),
+        Edit(INDEX, SORT_MANY, ""),
+        Edit(PARTITION, "if kinds[g] == RAY or size > FEW_TOPICS:", "if kinds[g] == RAY:"),
     )),
     Mechanism("order of items in a tree: similar items together", "in the order of the catalog", (
-        Edit(PARTITION, "        if kinds[g] == RAY:\n            continue\n        size = size_of",
-             "        if True:\n            continue\n        size = size_of"),
+        Edit(INDEX, SORT_MANY, ""),
+        Edit(PARTITION, "if kinds[g] == RAY or size > FEW_TOPICS:", "if True:"),
     )),
     Mechanism("`lane_sums`, the O(s) bound for many topics", "the O(s²) bound", (
         Edit(TREES, "if many and belief.kind != MAX:", "if False:"),
@@ -297,23 +267,21 @@ MECHANISMS = (
              "later = load(known.bound, b * W)"),
     )),
     Mechanism("`best_item`, remembered for each tree", "the tree is searched again", (
-        Edit(TREES, "if known.best_item[n] != NONE and known.current_bound[n] < known.bound[n]:", "if False:"),
+        Edit(TREES, "if known.best_item[n] == NONE or known.current_bound[n] >= known.bound[n]:", "if True:"),
     )),
     Mechanism("rays of parallel items", "parallel items form trees like others", (
-        Edit(PARTITION, IS_RAY, "if hi - lo == 1:"),
+        Edit(INDEX, "    if parallel:\n", "    if False:\n"),
     )),
     Mechanism("rays", "all groups are trees", (
-        Edit(PARTITION, IS_RAY, "if False:"),
-        Edit(PARTITION, "elif hi - lo < FEWEST_IN_TREE:", "elif False:"),
-        Edit(SEARCH, "            if layout.blocks[b, BLOCK_KIND] == RAY:\n                best =",
-             "            if False:\n                best ="),
+        Edit(INDEX, "    few = ~ray & (counts < FEWEST_IN_TREE)", "    few = ray & False"),
+        Edit(INDEX, "np.where((ray | few)[np.cumsum(new_set)[start] - 1], RAY, TREE)", "np.full(len(start), TREE)"),
+        Edit(SEARCH, SEARCH_RAYS, "                if False:\n"),
         Edit(SEARCH, "    elif known.head[seat] != NONE and layout.slot_item[known.head[seat]] == item:",
              "    elif False:"),
     )),
     Mechanism("trees", "each item is a ray of its own, unless it is on a ray with others", (
         Edit(PARTITION, FEWEST, "FEWEST_IN_TREE = 2**60"),
-        Edit(SEARCH, "            if layout.blocks[b, BLOCK_KIND] == RAY:\n", "            if True:\n"),
-        Edit(SEARCH, "        best = search_waiting(waiting_count, best, layout, used, belief, known, scratch)\n", ""),
+        Edit(SEARCH, SEARCH_RAYS, "                if True:\n"),
     )),
     Mechanism("boxes inside trees", "a tree is scored as a whole", (
         Edit(TREES, "            found = lane_sums(size, layout.boxes, at, unit, sum_unit, states, thetas, majorant, "
@@ -324,11 +292,7 @@ MECHANISMS = (
     Mechanism("2 or 3 items with the same topics as rays", "they form a tree", (
         Edit(PARTITION, FEWEST, "FEWEST_IN_TREE = 1"),
     )),
-    Mechanism("beginning at the previous second-best block", "beginning where the first position began", (
-        Edit(SEARCH, "        if best.second_index > -inf:\n            first_block = best.second_block\n", ""),
-    )),
     Mechanism("beginning at a promising block", "beginning at block 0", (
-        Edit(SEARCH, "        if best.second_index > -inf:\n            first_block = best.second_block\n", ""),
         Edit(SEARCH, "    return first_block\n", "    return U0\n"),
     )),
     Mechanism("a list of the blocks to visit", "a loop over all blocks", (
@@ -336,14 +300,14 @@ MECHANISMS = (
              "np.uint64(b != first_block)"),
     )),
     Mechanism("a second look at a block's bounds before its visit", "no second look", (
-        Edit(SEARCH, "            if second_pass and not reaches(load(known.current_bound, b * W), best.index):\n"
-             "                continue\n", ""),
+        Edit(SEARCH, "                if second_pass and not reaches(load(known.current_bound, b * W), best.index):\n"
+             "                    continue\n", ""),
     )),
     Mechanism("`rough_roots`", "exact roots and divisions", (
         Edit(LANES, NEWTON, '        guess = builder.fdiv(everywhere(1.0), _call(builder, "sqrt", value))\n'),
     )),
     Mechanism("order of rays: by scale", "in the order of their keys", (
-        Edit(INDEX, SCALE_KEY, "np.zeros(G)"),
+        Edit(INDEX, SCALE_KEY, "np.zeros(len(kinds))"),
     )),
     Mechanism("order of trees: by topics", "in the order of their keys", (
         Edit(INDEX, TOPIC_KEYS, ""),
@@ -358,10 +322,6 @@ MECHANISMS = (
         Edit(TREES, "        if not reaches(found, floor):\n            pruned = max(pruned, largest(found))\n"
              "            continue\n", ""),
     )),
-    Mechanism("aligned scratch arrays", "aligned as Numba does it", (
-        Edit(SCRATCH, "    whole = np.empty(n + W)\n    first = np.uint64(whole.ctypes.data) // np.uint64(8) % W\n"
-             "    return whole[(W - first) % W :][:n]\n", "    return np.empty(n)\n"),
-    )),
     Mechanism("`operands`, copied once for each user", "copied at each visit", (
         Edit(RAYS, "@inlined\ndef visit_rays(", REFRESH_OPERANDS),
         Edit(RAYS, "        make_ready(b, layout, used, belief, known)\n",
@@ -373,7 +333,7 @@ MECHANISMS = (
         Edit(LANES, "types.uint64", "types.int64", every=True),
     )),
     Mechanism("no reference counts in inlined kernels", "references are counted", (
-        Edit(JIT, "forceinline=True, _nrt=False, ", "forceinline=True, "),
+        Edit(JIT, '"_nrt": False, ', ""),
     ), ("lists", "candidates", "update")),
     Mechanism("candidates: bounds", "each candidate whose score may have changed is scored", (
         Edit(AMONG, "                if bound[n] < best:\n", "                if bound[n] == -inf:\n"),
@@ -387,12 +347,12 @@ MECHANISMS = (
              "from thali.lists import plain\nfrom thali.lists.engine import among, search\n"),
     ), ("candidates",)),
     Mechanism("posterior: four rows at a time", "one row at a time", (
-        Edit(POSTERIOR, "    while t + TILE <= count:", "    while False:"),
+        Edit(BATCHES, "    while t + TILE <= count:", "    while False:"),
     ), ("update",)),
     Mechanism("posterior: four users at a time", "one user at a time", (
-        Edit(POSTERIOR, "from thali.tools.lanes import fused, load4, store\n", "from thali.tools.lanes import fused\n"),
-        Edit(POSTERIOR, "LANES = 4\n", "LANES = 1\n"),
-        Edit(POSTERIOR, "    return load4(array, n * LANES)\n", "    return array[n, 0]\n\n\n@inlined\n"
+        Edit(BATCHES, "from thali.tools.lanes import fused, load4, store\n", "from thali.tools.lanes import fused\n"),
+        Edit(BATCHES, "LANES = 4\n", "LANES = 1\n"),
+        Edit(BATCHES, "    return load4(array, n * LANES)\n", "    return array[n, 0]\n\n\n@inlined\n"
              "def store(array: Floats, n: int, value: Any) -> None:\n    array[n, 0] = value\n"),
     ), ("update",)),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from math import inf
 
 import numpy as np
 
-from thali.lists.engine.bounds import U0, U1, U2, U3, W, lane_gains
+from thali.lists.engine.bounds import U0, U1, U2, U3, U4, W, lane_gains
 from thali.lists.engine.layout import (
     BLOCK_CORNERS,
     BLOCK_GATHER,
@@ -32,6 +32,9 @@ from thali.tools.lanes import (
     store,
 )
 
+# Numbers of rows. Numba compiles a function again for each literal argument, but not for these.
+N = tuple(np.uint64(n) for n in range(18))
+
 # The functions below return three results for the 8 items at the heads of a block's rays: m = x·θ̄ and q = xᵀM⁻¹x,
 # computed by the same operations as in plain.mean_and_variance(), and a bound over [0, x] with (M⁻¹)⁺ that is valid at
 # all later positions. The 8 items may have different topics. For up to four topics, which covers most items, the loops
@@ -40,9 +43,98 @@ from thali.tools.lanes import (
 
 
 @inlined
+def row(operands, at, n):
+    """Return the n-th row of 8 lanes."""
+    return load(operands, at + n * W)
+
+
+@inlined
+def topic_gains(operands, at, n, gather_index, gather_at, i, belief):
+    """Return the gains on a topic. Its weights are row n of operands, and its numbers are row i of gather_index."""
+    return lane_gains(belief.kind, row(operands, at, n), gather(belief.state, gather_index, gather_at + i * W))
+
+
+@inlined
 def topic_term(x, product, factor, theta):
     """Return what one topic adds to the bound. product is the topic's entry of (M⁻¹)⁺x."""
     return positive(x * fused(product, factor, theta))
+
+
+@inlined
+def one_topic(gather_at, gather_index, operands, at, belief):
+    """Return m, q and the bound for items with one topic."""
+    a = topic_gains(operands, at, N[0], gather_index, gather_at, N[0], belief)
+    theta, aa = row(operands, at, N[1]), a * row(operands, at, N[2])
+    q = a * aa
+    r, inverse = rough_roots(q)
+    half = spread(0.5 * belief.alpha)
+    return a * theta, q, fused(r, half, topic_term(a, aa, inverse * half, theta))
+
+
+@inlined
+def two_topics(gather_at, gather_index, operands, at, belief):
+    """Return m, q and the bound for items with two topics, a and b."""
+    a = topic_gains(operands, at, N[0], gather_index, gather_at, N[0], belief)
+    b = topic_gains(operands, at, N[3], gather_index, gather_at, N[2], belief)
+    theta_a, theta_b = row(operands, at, N[1]), row(operands, at, N[4])
+    aa, ba, bb = a * row(operands, at, N[2]), row(operands, at, N[5]), b * row(operands, at, N[6])
+    m = fused(b, theta_b, a * theta_a)
+    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
+    ba = positive(ba)
+    of_a, of_b = fused(b, ba, aa), fused(a, ba, bb)
+    r, inverse = rough_roots(fused(a, of_a, b * of_b))
+    half = spread(0.5 * belief.alpha)
+    factor = inverse * half
+    return m, q, fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
+
+
+@inlined
+def three_topics(gather_at, gather_index, operands, at, belief):
+    """Return m, q and the bound for items with three topics, a, b and c."""
+    a = topic_gains(operands, at, N[0], gather_index, gather_at, N[0], belief)
+    b = topic_gains(operands, at, N[3], gather_index, gather_at, N[2], belief)
+    c = topic_gains(operands, at, N[7], gather_index, gather_at, N[5], belief)
+    theta_a, theta_b, theta_c = row(operands, at, N[1]), row(operands, at, N[4]), row(operands, at, N[8])
+    aa, ba, bb = a * row(operands, at, N[2]), row(operands, at, N[5]), b * row(operands, at, N[6])
+    ca, cb, cc = row(operands, at, N[9]), row(operands, at, N[10]), c * row(operands, at, N[11])
+    m = fused(c, theta_c, fused(b, theta_b, a * theta_a))
+    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
+    q = fused(c, fused(fused(b, cb, a * ca), 2.0, cc), q)
+    ba, ca, cb = positive(ba), positive(ca), positive(cb)
+    of_a, of_b = fused(c, ca, fused(b, ba, aa)), fused(c, cb, fused(a, ba, bb))
+    of_c = fused(b, cb, fused(a, ca, cc))
+    r, inverse = rough_roots(fused(a, of_a, fused(b, of_b, c * of_c)))
+    half = spread(0.5 * belief.alpha)
+    factor = inverse * half
+    upper = fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
+    return m, q, upper + topic_term(c, of_c, factor, theta_c)
+
+
+@inlined
+def four_topics(gather_at, gather_index, operands, at, belief):
+    """Return m, q and the bound for items with four topics, a, b, c and e."""
+    a = topic_gains(operands, at, N[0], gather_index, gather_at, N[0], belief)
+    b = topic_gains(operands, at, N[3], gather_index, gather_at, N[2], belief)
+    c = topic_gains(operands, at, N[7], gather_index, gather_at, N[5], belief)
+    e = topic_gains(operands, at, N[12], gather_index, gather_at, N[9], belief)
+    theta_a, theta_b = row(operands, at, N[1]), row(operands, at, N[4])
+    theta_c, theta_e = row(operands, at, N[8]), row(operands, at, N[13])
+    aa, ba, bb = a * row(operands, at, N[2]), row(operands, at, N[5]), b * row(operands, at, N[6])
+    ca, cb, cc = row(operands, at, N[9]), row(operands, at, N[10]), c * row(operands, at, N[11])
+    ea, eb, ec = row(operands, at, N[14]), row(operands, at, N[15]), row(operands, at, N[16])
+    ee = e * row(operands, at, N[17])
+    m = fused(e, theta_e, fused(c, theta_c, fused(b, theta_b, a * theta_a)))
+    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
+    q = fused(c, fused(fused(b, cb, a * ca), 2.0, cc), q)
+    q = fused(e, fused(fused(c, ec, fused(b, eb, a * ea)), 2.0, ee), q)
+    ba, ca, cb, ea, eb, ec = positive(ba), positive(ca), positive(cb), positive(ea), positive(eb), positive(ec)
+    of_a, of_b = fused(e, ea, fused(c, ca, fused(b, ba, aa))), fused(e, eb, fused(c, cb, fused(a, ba, bb)))
+    of_c, of_e = fused(e, ec, fused(b, cb, fused(a, ca, cc))), fused(c, ec, fused(b, eb, fused(a, ea, ee)))
+    r, inverse = rough_roots(fused(a, of_a, fused(b, of_b, fused(c, of_c, e * of_e))))
+    half = spread(0.5 * belief.alpha)
+    factor = inverse * half
+    upper = fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
+    return m, q, upper + topic_term(c, of_c, factor, theta_c) + topic_term(e, of_e, factor, theta_e)
 
 
 @inlined
@@ -83,7 +175,18 @@ def visit_rays(b, best, items, layout, used, belief, known, scratch):
         make_ready(b, layout, used, belief, known)
     size, gather_at = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_GATHER])
     at = np.uint64(layout.blocks[b, BLOCK_OPERANDS])
-    m, q, upper = many_topics(size, gather_at, layout.gather_index, known.operands, at, belief, scratch.x, scratch.y)
+    if size == U1:
+        m, q, upper = one_topic(gather_at, layout.gather_index, known.operands, at, belief)
+    elif size == U2:
+        m, q, upper = two_topics(gather_at, layout.gather_index, known.operands, at, belief)
+    elif size == U3:
+        m, q, upper = three_topics(gather_at, layout.gather_index, known.operands, at, belief)
+    elif size == U4:
+        m, q, upper = four_topics(gather_at, layout.gather_index, known.operands, at, belief)
+    else:
+        m, q, upper = many_topics(
+            size, gather_at, layout.gather_index, known.operands, at, belief, scratch.x, scratch.y
+        )
     # If the index of a ray's head is positive, the other indices on the ray exceed it at most by rounding errors.
     width, _ = rough_roots(positive(q) + belief.variance_error)
     limit = m + belief.mean_error + width * (belief.alpha * belief.rough_factor)
