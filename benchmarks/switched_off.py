@@ -179,7 +179,7 @@ def refresh_operands(b, layout, belief, known):
 def visit_rays("""
 SCALE_KEY, TOPIC_KEYS = "np.where(kinds == RAY, -scale[order[start[:-1]]], 0.0)", "*by_topic[::-1], "
 SORT_MANY = "    _sort(order, start, (kinds == TREE) & (sizes > FEW_TOPICS), lambda some: _main_topics(some, items))\n"
-SEARCH_RAYS = "                if layout.blocks[b, BLOCK_KIND] == RAY:\n"
+SEARCH_RAYS = "                    if layout.blocks[b, BLOCK_KIND] == RAY:\n"
 FEWEST = "FEWEST_IN_TREE = 4"
 ONE, TWO, THREE, FOUR = (f"if size == U{n}:" for n in (1, 2, 3, 4))
 
@@ -275,13 +275,13 @@ MECHANISMS = (
     Mechanism("rays", "all groups are trees", (
         Edit(INDEX, "    few = ~ray & (counts < FEWEST_IN_TREE)", "    few = ray & False"),
         Edit(INDEX, "np.where((ray | few)[np.cumsum(new_set)[start] - 1], RAY, TREE)", "np.full(len(start), TREE)"),
-        Edit(SEARCH, SEARCH_RAYS, "                if False:\n"),
+        Edit(SEARCH, SEARCH_RAYS, "                    if False:\n"),
         Edit(SEARCH, "    elif known.head[seat] != NONE and layout.slot_item[known.head[seat]] == item:",
              "    elif False:"),
     )),
     Mechanism("trees", "each item is a ray of its own, unless it is on a ray with others", (
         Edit(PARTITION, FEWEST, "FEWEST_IN_TREE = 2**60"),
-        Edit(SEARCH, SEARCH_RAYS, "                if True:\n"),
+        Edit(SEARCH, SEARCH_RAYS, "                    if True:\n"),
     )),
     Mechanism("boxes inside trees", "a tree is scored as a whole", (
         Edit(TREES, "            found = lane_sums(size, layout.boxes, at, unit, sum_unit, states, thetas, majorant, "
@@ -300,8 +300,8 @@ MECHANISMS = (
              "np.uint64(b != first_block)"),
     )),
     Mechanism("a second look at a block's bounds before its visit", "no second look", (
-        Edit(SEARCH, "                if second_pass and not reaches(load(known.current_bound, b * W), best.index):\n"
-             "                    continue\n", ""),
+        Edit(SEARCH, "                    if second_pass and not reaches(load(known.current_bound, b * W), best.index):\n"
+             "                        continue\n", ""),
     )),
     Mechanism("`rough_roots`", "exact roots and divisions", (
         Edit(LANES, NEWTON, '        guess = builder.fdiv(everywhere(1.0), _call(builder, "sqrt", value))\n'),

@@ -10,7 +10,7 @@ from thali.catalog.catalog import Catalog
 from thali.catalog.coverage import cover, empty, gain
 from thali.catalog.items import Items
 from thali.tools import checks
-from thali.tools.jit import kernel
+from thali.tools.jit import called, kernel
 from thali.tools.types import Booleans, Floats, Integers
 
 
@@ -95,7 +95,7 @@ def branch_and_bound(
     L, d = present.size, theta.size
     state = np.empty((K, d))
     gains = np.empty((K, L))
-    order = np.empty((K, L), dtype=np.int64)
+    order, spare = np.empty((K, L), dtype=np.int64), np.empty(L, dtype=np.int64)
     next_at = np.zeros(K, dtype=np.int64)
     missed = np.ones(K + 1)
     chosen = np.empty(K, dtype=np.int64)
@@ -119,9 +119,7 @@ def branch_and_bound(
                         j = items.topics[a]
                         total += gain(kind, items.weights[a], state[depth, j]) * theta[j]
                 gains[depth, e] = total
-            by_gain = np.argsort(-gains[depth], kind="mergesort")
-            for n in range(L):  # Numba takes seconds to compile the assignment of a whole array
-                order[depth, n] = by_gain[n]
+            sort_descending(gains[depth], order[depth], spare)
             next_at[depth] = 0
             fresh = False
         left = K - depth
@@ -162,3 +160,29 @@ def branch_and_bound(
         depth += 1
         fresh = True
     return best, least
+
+
+@called
+def sort_descending(values: Floats, order: Integers, spare: Integers) -> None:
+    """Write the positions of the values to order (n,), largest value first and ties by position. spare (n,) is scratch.
+
+    This is merge sort. Numba takes longer to compile NumPy's sort than the rest of this file. Cost: O(n·log n).
+    """
+    n = values.size
+    for i in range(n):
+        order[i] = i
+    width = 1
+    while width < n:
+        for begin in range(0, n, 2 * width):
+            a, middle = begin, min(begin + width, n)
+            b, end = middle, min(begin + 2 * width, n)
+            for at in range(begin, end):
+                if b == end or (a < middle and values[order[a]] >= values[order[b]]):
+                    spare[at] = order[a]
+                    a += 1
+                else:
+                    spare[at] = order[b]
+                    b += 1
+        for i in range(n):
+            order[i] = spare[i]
+        width *= 2

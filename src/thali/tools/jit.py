@@ -50,7 +50,7 @@ def kernel(function: F) -> F:
     Arithmetic follows the IEEE standard, in the order written. Division by 0 is not an error, so loops with a division
     can be vectorized.
     """
-    return _compiled(function)
+    return _compiled(function, no_cfunc_wrapper=True)
 
 
 def inlined(function: F) -> F:

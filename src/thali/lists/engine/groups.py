@@ -32,7 +32,7 @@ from thali.lists.engine.layout import (
     slot_count,
     weight_at,
 )
-from thali.tools.jit import inlined, kernel
+from thali.tools.jit import called, inlined, kernel
 from thali.tools.lanes import WIDTH
 
 
@@ -92,7 +92,7 @@ def fill(order, start, kinds, items, layout):
         box_at += box_block_count(kinds[g], stride) * box_bytes(size)
 
 
-@kernel
+@called
 def write_steps(pool, row):
     """For each item of a ray, write the scale of the next item divided by the item's own scale.
 
@@ -169,7 +169,7 @@ def seat(group, n, d, layout):
     write_corner(group, layout)
 
 
-@kernel
+@called
 def write_corner(group, layout):
     """Write a group's corner and excess, from its current items. The corner of a ray is its first item."""
     row, corner_at = layout.groups[group], corner_of(group, layout)
@@ -190,7 +190,7 @@ def write_corner(group, layout):
     layout.corners[corner_at + size * WIDTH] = max(0.0, corner_total - largest_total - 1e-12 * corner_total)
 
 
-@kernel
+@called
 def enclose(group, layout):
     """Write the boxes of a tree, level by level: first at most 8 large boxes, then the 8 boxes within each of them, and
     so on down to the boxes around blocks of 8 items.

@@ -91,7 +91,29 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
         set_number = user if skip_start.size > 2 else 0
         start, stop = skip_start[set_number], skip_start[set_number + 1]
         first_block = begin(first_head, head_removed, skip, start, stop, by_topic, slack, layout, used, belief, known)
-        fill_list(first_block, items, layout, used, belief, known, scratch, out[user])
+        for k in range(K):
+            # Visit first_block, then all other blocks that may have a better item.
+            best = Best(-inf, NONE)
+            known.to_visit[0], count = first_block, U1
+            for second_pass in range(2):
+                if second_pass:
+                    count = U0
+                    for b in range(B):
+                        known.to_visit[count] = b
+                        count += np.uint64(reaches(load(known.current_bound, b * W), best.index) & (b != first_block))
+                for i in range(count):
+                    b = known.to_visit[i]
+                    if second_pass and not reaches(load(known.current_bound, b * W), best.index):
+                        continue
+                    if layout.blocks[b, BLOCK_KIND] == RAY:
+                        best = visit_rays(b, best, items, layout, used, belief, known, scratch)
+                    else:
+                        best = visit_trees(b, best, layout, used, belief, known, scratch)
+            item = best.item
+            if best.index < 2.0 * TINY:
+                item = scan(items, layout.item_group, used, belief, scratch.x)
+            out[user, k] = item
+            show(item, items, layout, used, belief, known)
         for k in range(K):
             used[out[user, k]] = False
         for n in range(start, stop):
@@ -128,37 +150,6 @@ def begin(first_head, head_removed, skip, start, stop, by_topic, slack, layout, 
         if reaches(upper, largest_bound):
             first_block, largest_bound = b, largest(upper)
     return first_block
-
-
-@called
-def fill_list(first_block, items, layout, used, belief, known, scratch, out):
-    """Write one user's list to out (K,).
-
-    At each position, visit first_block, then all other blocks that may have a better item.
-    """
-    B = np.uint64(len(layout.blocks))
-    for k in range(out.size):
-        best = Best(-inf, NONE)
-        known.to_visit[0], count = first_block, U1
-        for second_pass in range(2):
-            if second_pass:
-                count = U0
-                for b in range(B):
-                    known.to_visit[count] = b
-                    count += np.uint64(reaches(load(known.current_bound, b * W), best.index) & (b != first_block))
-            for i in range(count):
-                b = known.to_visit[i]
-                if second_pass and not reaches(load(known.current_bound, b * W), best.index):
-                    continue
-                if layout.blocks[b, BLOCK_KIND] == RAY:
-                    best = visit_rays(b, best, items, layout, used, belief, known, scratch)
-                else:
-                    best = visit_trees(b, best, layout, used, belief, known, scratch)
-        item = best.item
-        if best.index < 2.0 * TINY:
-            item = scan(items, layout.item_group, used, belief, scratch.x)
-        out[k] = item
-        show(item, items, layout, used, belief, known)
 
 
 @inlined
