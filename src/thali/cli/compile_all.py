@@ -35,7 +35,8 @@ from thali.people import (
 )
 from thali.policies import POLICIES, CascadeLSB
 from thali.service.recommender import Recommender
-from thali.tools.jit import kernel_files
+from thali.tools.fast import CODE
+from thali.tools.jit import DIGEST, kernel_files
 from thali.tools.types import Floats, Integers
 
 
@@ -44,7 +45,7 @@ class Compilation:
     """The result of :func:`compile_all`."""
 
     kernels: int
-    """The number of kernels."""
+    """The number of kernels that Python code calls."""
     compiled: int
     """The number of compilations, one for each kernel and combination of types; 0 if all were cached already."""
     seconds: float
@@ -54,16 +55,22 @@ class Compilation:
 
 
 def compile_all() -> Compilation:
-    """Compile or load every kernel for the types that the library uses. Cost: see docs/first-use.md."""
+    """Compile or load every kernel for the types that the library uses. Cost: see docs/first-use.md.
+
+    Two processes share the work: one compiles the fast code, and this one everything else.
+    """
     functions = kernels()
     if not functions:
         raise RuntimeError("NUMBA_DISABLE_JIT must not be set for 'thali warmup', because it turns compilation off")
-    folder = functions[0].stats.cache_path
-    if folder is None:
+    folders = [function.stats.cache_path for function in functions if function.stats.cache_path is not None]
+    if not folders:
         raise RuntimeError("NUMBA_CACHE_DIR must name a folder that can be written, to store compiled code")
-    begin, before = perf_counter(), _compilations(functions)
+    begin, before = perf_counter(), _stored(folders)
+    CODE.compile_in_background()
     use_everything()
-    return Compilation(len(functions), _compilations(functions) - before, perf_counter() - begin, Path(folder))
+    CODE.wait()
+    CODE.compile_and_store()  # if another process has stored the fast code, this only loads it
+    return Compilation(len(folders), _stored(folders) - before, perf_counter() - begin, Path(folders[0]))
 
 
 def kernels() -> list[Any]:
@@ -120,12 +127,6 @@ def use_everything() -> None:
             policy.recommend(state, rng=0, exclude=[0])
             policy.recommend(state, rng=0, candidates=[[0, 1], [1, 2]])
         serve(catalog, K)
-    # Enough items for a search index with boxes, and enough topics for the bounds that only many topics use.
-    many = Catalog(np.random.default_rng(0).random((80, 6)))
-    greedy_lists(many, np.full((1, 6), 0.1), K)
-    many.put(80, np.full(6, 0.5))
-    many.put(0, np.full(6, 0.4))
-    many.remove(1)
 
 
 def serve(catalog: Catalog, K: int) -> None:
@@ -144,5 +145,6 @@ class _OwnCoverage:
         return np.asarray(weights.max(axis=0, initial=0.0))
 
 
-def _compilations(functions: list[Any]) -> int:
-    return sum(sum(function.stats.cache_misses.values()) for function in functions)
+def _stored(folders: list[str]) -> int:
+    """Return the number of compilations that are stored."""
+    return sum(len(list(Path(folder).glob(f"*_{DIGEST}-*.nbc"))) for folder in set(folders))

@@ -98,6 +98,12 @@ class FastCode:
             atexit.register(self._stop)
             log.info("thali compiles its fast code in the background, and uses plain code until then")
 
+    def wait(self) -> None:
+        """Wait for the other process, if there is one."""
+        if self._running() and self._compiler is not None:
+            self._compiler.wait()
+        self.ready()
+
     def compile_and_store(self) -> None:
         """Compile the fast code, or load it if it is stored already. Waits for another process that does the same."""
         files = self._stored()

@@ -50,29 +50,8 @@ def kernel(function: F) -> F:
     Arithmetic follows the IEEE standard, in the order written. Division by 0 is not an error, so loops with a division
     can be vectorized.
     """
-    return _compiled(function, no_cfunc_wrapper=True)
-
-
-def inlined(function: F) -> F:
-    """Compile a kernel that is inlined into the kernels that call it. It must keep the rules of :func:`called`."""
-    return _compiled(function, forceinline=True, **_CALLED)
-
-
-def called(function: F) -> F:
-    """Compile a kernel that only other kernels call.
-
-    It must not allocate arrays. It does not count references to its arguments, because that would take longer than the
-    computation itself. Python code cannot call it, because the wrapper for that would take a fifth of the compile time.
-    """
-    return _compiled(function, **_CALLED)
-
-
-_CALLED = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-
-def _compiled(function: F, **extra: Any) -> F:
     function.__qualname__ = f"{function.__qualname__}_{DIGEST}"
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", **extra}
+    options = {**_OPTIONS, "no_cfunc_wrapper": True}
     try:
         return cast(F, njit(cache=True, **options)(function))
     except RuntimeError as error:
@@ -80,6 +59,25 @@ def _compiled(function: F, **extra: Any) -> F:
             raise
         _warn_not_cached()
         return cast(F, njit(**options)(function))
+
+
+def inlined(function: F) -> F:
+    """Compile a kernel that is inlined into the kernels that call it. It must keep the rules of :func:`called`."""
+    return cast(F, njit(forceinline=True, **_CALLED)(function))
+
+
+def called(function: F) -> F:
+    """Compile a kernel that only other kernels call.
+
+    It must not allocate arrays. It does not count references to its arguments, because that would take longer than the
+    computation itself. Python code cannot call it, because the wrapper for that would take a fifth of the compile time.
+    It is not stored, because the kernels that call it contain it.
+    """
+    return cast(F, njit(**_CALLED)(function))
+
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_CALLED = {**_OPTIONS, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 @cache
