@@ -300,8 +300,7 @@ MECHANISMS = (
              "np.uint64(b != first_block)"),
     )),
     Mechanism("a second look at a block's bounds before its visit", "no second look", (
-        Edit(SEARCH, "                    if second_pass and not reaches(load(known.current_bound, b * W), best.index):\n"
-             "                        continue\n", ""),
+        Edit(SEARCH, "if second_pass and not reaches(load(known.current_bound, b * W), best.index):", "if False:"),
     )),
     Mechanism("`rough_roots`", "exact roots and divisions", (
         Edit(LANES, NEWTON, '        guess = builder.fdiv(everywhere(1.0), _call(builder, "sqrt", value))\n'),

@@ -132,7 +132,7 @@ def test_greedy_under_optimistic_indices_is_not_always_a_gamma_approximation():
     [
         (lambda: theory.approximation_ratio(0, 0.1), "K must be a whole number of at least 1, got 0"),
         (lambda: theory.approximation_ratio(2, 1.5), "c_max must be a number from 0 to 1, got 1.5"),
-        (lambda: theory.optimism(3, 2, 100, 0.0), "sigma must be a number of at least 1e-06, got 0.0"),
+        (lambda: theory.optimism(3, 2, 100, 0.0), "sigma must be a number of at least 0.001, got 0.0"),
         (lambda: theory.optimism(3, 2, 0, 0.1), "n must be a whole number of at least 1, got 0"),
         (lambda: theory.optimism(3, 2, 9, 0.1, delta=0.0), "delta must be a number above 0 and at most 1, got 0.0"),
         (lambda: theory.regret_bound(3, 2, 9, 0.1, -1.0, 0.5), "alpha must be a number of at least 0, got -1.0"),

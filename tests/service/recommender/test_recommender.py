@@ -24,7 +24,7 @@ from reference import PlainLinear
 from storing import all_at_once, transaction
 
 import thali
-from thali.service.recommender import Conflict, Recommender, Unknown
+from thali.service.recommender import Conflict, Recommender, Refused, Unknown
 from thali.service.recommender import transaction as batches
 from thali.service.recommender.handlers.upkeep import LAG_S
 from thali.service.recommender.operations import Feedback, TimeOut, id_bytes
@@ -404,3 +404,19 @@ def test_threads_may_recommend_learn_and_change_items_at_once(rec):
 
     _, *lived = all_at_once([changing, *(lambda user=user: living(user) for user in ("ana", "bob"))])
     assert [learned(rec, user)[0] for user in ("ana", "bob")] == lived
+
+
+def test_feedback_that_would_make_the_statistics_wrong_is_refused(tmp_path):
+    """A user with more feedback than the precision of M allows. Others go on learning."""
+    with recommender(f"sqlite:///{tmp_path}/taste.db") as rec:
+        rec.feedback(rec.recommend("ana").id, [0])
+        shown = {user: rec.recommend(user) for user in ("ana", "bob")}
+        state = rec.tastes.get(("ana", "default")).state
+        state.M[0, 0, 0] = 1e17
+        before = learned(rec, "ana"), everything(rec.store)
+        with pytest.raises(Refused, match="impression must not be learned from: sigma of .* must be larger"):
+            rec.feedback(shown["ana"].id, [1])
+        assert_same(learned(rec, "ana"), before[0], rtol=0)
+        assert everything(rec.store) == before[1]
+        rec.feedback(shown["bob"].id, [1])
+        assert learned(rec, "bob")[0] == 1

@@ -20,6 +20,7 @@ from thali.service.recommender.operations import (
     GetImpression,
     Operation,
     Recommend,
+    Refused,
     Undo,
     Unknown,
     id_text,
@@ -188,6 +189,10 @@ class Transaction:
         if shown.clicked is not None and shown.sequence is not None:
             taste = self._without(taste, learner, shown)
         if clicked is not None:
+            try:
+                learner.policy.check_precision(taste.state.M, taste.state.updates)
+            except ValueError as error:
+                raise Refused("impression", f"must not be learned from: {error}") from None
             taste = taste.learn(learner, Lesson.from_impression(shown, clicked, self.topics))
         # Count only now, so that a failure above leaves the counters unchanged.
         self.writes.count(counters.ALL_TIME, shown.learner, users=users)
