@@ -164,7 +164,6 @@ def warm(recommender: Recommender) -> None:
 
     If the search engine is not compiled yet, it is compiled in the background. Otherwise, its search index is built.
     """
-    greedy.prepare(recommender.catalog)
     for learner in recommender.learners.values():
         K = min(learner.policy.K, len(recommender.catalog))
         if K > 0:
@@ -173,6 +172,7 @@ def warm(recommender: Recommender) -> None:
             lists = policy.recommend(state)
             measure(policy, state, lists[0])
             policy.update(state, lists, [[False] * K], policy.gains(lists))
+    greedy.prepare(recommender.catalog)
 
 
 async def _tidy(batcher: Batcher, log: Log) -> None:
