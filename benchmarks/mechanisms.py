@@ -8,7 +8,7 @@ the lists of each case, so that other load on the machine affects them equally. 
 if a copy returns a list that differs from the unchanged engine's.
 
 A ratio is the time without the mechanism, divided by the unchanged engine's time in the same round. The same code can
-be 10% slower in one process than in another, because it is at another address. So each ratio is the median over some
+be 10% slower in one process than in another. So each ratio is the median over some
 processes. The row "nothing" compares the unchanged engine with itself, and shows how exact the ratios are.
 """
 
@@ -156,12 +156,12 @@ class Measured:
 
     def update(self, case: dict[str, Any], arrays: dict[str, np.ndarray]) -> Callable[[], np.ndarray]:
         """Return a function that computes M⁻¹ and M⁻¹B from M and B."""
-        from thali.policies.linear import posterior
+        from thali.policies.linear import batches
 
         inverse, solution, logdet = np.empty_like(arrays["M"]), np.empty_like(arrays["B"]), np.empty(len(arrays["B"]))
 
         def call() -> np.ndarray:
-            posterior.refresh(arrays["M"], arrays["B"], inverse, solution, logdet)
+            batches.refresh(arrays["M"], arrays["B"], inverse, solution, logdet)
             return inverse
 
         return call
@@ -209,7 +209,7 @@ def compile_all(parts: Sequence[str], folder: Path) -> dict[str, float]:
     import thali
     from thali.catalog.candidates import Choice
     from thali.lists import engine
-    from thali.policies.linear import posterior
+    from thali.policies.linear import batches
 
     two = Choice(np.array([0, 2]), np.array([0, 2]), only=True)
     catalog, index = thali.Catalog([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5]]), folder / "smallest.index"
@@ -220,7 +220,7 @@ def compile_all(parts: Sequence[str], folder: Path) -> dict[str, float]:
         "index": lambda: catalog.derived(engine.SearchIndex),
         "lists": lambda: engine.build(catalog, theta, inverse, alpha, K=2),
         "candidates": lambda: engine.build(catalog, theta, inverse, alpha, K=2, choice=two),
-        "update": lambda: posterior.refresh(np.eye(2)[None], theta, inverse, np.zeros((1, 2)), alpha),
+        "update": lambda: batches.refresh(np.eye(2)[None], theta, inverse, np.zeros((1, 2)), alpha),
     }
     taken = {}
     for part in parts:

@@ -177,7 +177,7 @@ def refresh_operands(b, layout, belief, known):
 
 @inlined
 def visit_rays("""
-SCALE_KEY, TOPIC_KEYS = "np.where(kinds == RAY, -scale[order[start[:-1]]], 0.0)", "*by_topic[::-1], "
+SCALE_KEY = "np.where(kinds == RAY, -scale[order[start[:-1]]], 0.0)"
 SORT_MANY = "    _sort(order, start, (kinds == TREE) & (sizes > FEW_TOPICS), lambda some: _main_topics(some, items))\n"
 SEARCH_RAYS = "                    if layout.blocks[b, BLOCK_KIND] == RAY:\n"
 FEWEST = "FEWEST_IN_TREE = 4"
@@ -202,13 +202,9 @@ MECHANISMS = (
     ), ("lists", "update")),
     Mechanism("corners of boxes as bytes", "the same numbers, as floats of 8 bytes", (
         Edit(INDEX, "boxes=GrowingArray(boxes, np.uint8)", "boxes=GrowingArray(boxes, np.float64)"),
-        Edit(LAYOUT, "return (WIDTH * (2 * size + 1) + LINE - 1) // LINE * LINE", "return WIDTH * (2 * size + 1)"),
         Edit(GROUPS, "np.uint8(", "np.float64(", every=True),
         Edit(BOUNDS, "    load,\n    load_bytes,\n", "    load,\n"),
         Edit(BOUNDS, "\nEPSILON =", "\nload_bytes = load\nEPSILON ="),
-    )),
-    Mechanism("blocks of boxes in whole cache lines", "stored without gaps", (
-        Edit(LAYOUT, "return (WIDTH * (2 * size + 1) + LINE - 1) // LINE * LINE", "return WIDTH * (2 * size + 1)"),
     )),
     Mechanism("order of items with many topics: by main topics", "ordered like items with few topics", (
         Edit(INDEX, SORT_MANY, ""),
@@ -307,9 +303,6 @@ MECHANISMS = (
     )),
     Mechanism("order of rays: by scale", "in the order of their keys", (
         Edit(INDEX, SCALE_KEY, "np.zeros(len(kinds))"),
-    )),
-    Mechanism("order of trees: by topics", "in the order of their keys", (
-        Edit(INDEX, TOPIC_KEYS, ""),
     )),
     Mechanism("the most promising box on top of the stack", "the last one on top", (
         Edit(TREES, "        if best_at >= 0:", "        if False:"),

@@ -7,7 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thali.tools.lanes import LINE, WIDTH
+from thali.tools.lanes import WIDTH
+
+# A cache line, in bytes.
+LINE = 64
 
 
 class GrowingArray:

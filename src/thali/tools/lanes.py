@@ -22,8 +22,6 @@ from numba.extending import models, overload, register_model
 intrinsic: Any = extending.intrinsic
 
 WIDTH = 8
-#: A cache line, in bytes.
-LINE = 64
 DOUBLE, WORD, LONG = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 
 

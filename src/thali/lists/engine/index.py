@@ -194,17 +194,10 @@ def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Inte
     _sort(order, start, (kinds == RAY) & (np.diff(start) > 1), lambda some: -scale[some])
     _sort(order, start, (kinds == TREE) & (sizes > FEW_TOPICS), lambda some: _main_topics(some, items))
     partition.arrange(order, start, kinds, items)
-    # Seats are ordered by number of topics, then by kind. Then rays are ordered by scale and trees by topics, so that
-    # the groups in a block are similar to one another.
-    begin = items.begin[order[start[:-1]]].astype(np.int64)
-    by_topic = []
-    for a in range(3):
-        has_topic = (sizes > a) & (kinds == TREE)
-        topic = np.zeros(len(kinds), dtype=np.int64)
-        topic[has_topic] = items.topics[begin[has_topic] + a]
-        by_topic.append(topic)
+    # Seats are ordered by number of topics, then by kind. Then rays are ordered by scale, so that those in a block are
+    # similar to one another.
     by_scale = np.where(kinds == RAY, -scale[order[start[:-1]]], 0.0)
-    seating = np.lexsort((by_scale, *by_topic[::-1], kinds, sizes))
+    seating = np.lexsort((by_scale, kinds, sizes))
     order = np.concatenate([order[start[g] : start[g + 1]] for g in seating.tolist()])
     return order, np.append(0, np.cumsum(np.diff(start)[seating])), kinds[seating]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thali.tools.jit import inlined, kernel
-from thali.tools.lanes import LINE, WIDTH
+from thali.tools.lanes import WIDTH
 
 
 class Layout(NamedTuple):
@@ -87,8 +87,8 @@ def slot_count(kind, count):
 
 @kernel
 def box_bytes(size):
-    """Return the number of bytes of a block of 8 boxes, rounded up to whole cache lines (see ``groups.enclose``)."""
-    return (WIDTH * (2 * size + 1) + LINE - 1) // LINE * LINE
+    """Return the number of bytes of a block of 8 boxes (see ``groups.enclose``)."""
+    return WIDTH * (2 * size + 1)
 
 
 @kernel
