@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import polars as pl
 import pytest
 from running import Inline
@@ -173,3 +174,11 @@ def test_rows_without_a_digest_are_not_used_for_a_new_run(tmp_path):
     assert set(old["code"]) == {""}
     assert run([TINY], Store(tmp_path), Inline()) == names
     assert set(Results(tmp_path).rows["code"]) == {code.CODE}
+
+
+def test_long_arrays_and_functions_without_a_module_count_as_settings():
+    """The text of a long array leaves out most of it."""
+    first, second = np.zeros(5000), np.zeros(5000)
+    second[2500] = 1.0
+    digests = {code.own_code(partial(thali.CascadeLSB, sigma=value)) for value in (first, second, np.add.reduce)}
+    assert len(digests) == 3

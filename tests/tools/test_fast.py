@@ -13,38 +13,63 @@ from thali.tools import fast
 from thali.tools.fast import FastCode
 
 
-def code(mode="background", folder=None):
-    """Fast code whose example does nothing, and whose kernel would be stored in this folder."""
-    own = FastCode(mode)
-    own.register(SimpleNamespace(stats=SimpleNamespace(cache_path=folder and str(folder))), lambda: None)
-    return own
+def nothing():
+    """An example that compiles nothing."""
 
 
-def test_code_that_is_stored_is_used_at_once(tmp_path):
-    assert not code(folder=tmp_path).ready()
-    code(folder=tmp_path).compile_and_store()
-    assert code(folder=tmp_path).ready()
+@pytest.fixture
+def code(monkeypatch):
+    """Makes fast code whose kernel would be stored in this folder."""
+
+    def make(folder=None, mode="background"):
+        monkeypatch.setenv("THALI_COMPILE", mode)
+        kernel = SimpleNamespace(stats=SimpleNamespace(cache_path=folder and str(folder)))
+        return FastCode("fast code", kernel, nothing)
+
+    return make
 
 
-def test_the_environment_decides():
-    assert code("first").ready()
-    never = code("never")
+class Process:
+    """Stands for a compiler process that ends when the test says so."""
+
+    started = 0
+
+    def __init__(self, *_, stderr, **__):
+        type(self).started += 1
+        self.returncode = None
+
+    def poll(self):
+        return self.returncode
+
+    def wait(self):
+        return self.returncode
+
+
+def test_code_that_is_stored_is_used_at_once(code, tmp_path):
+    assert not code(tmp_path).ready()
+    code(tmp_path).compile_and_store()
+    assert code(tmp_path).ready()
+
+
+def test_the_environment_decides(code):
+    assert code(mode="first").ready()
+    never = code(mode="never")
     never.compile_and_store()
     never.plain_took(1e9)
     assert not never.ready()
     with pytest.raises(ValueError, match="THALI_COMPILE must be one of background, first, never, got 'later'"):
-        code("later")
+        code(mode="later")
 
 
-def test_little_work_starts_nothing(tmp_path, monkeypatch):
+def test_little_work_starts_nothing(code, tmp_path, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started a process"))
-    own = code(folder=tmp_path)
+    own = code(tmp_path)
     for _ in range(10):
         own.plain_took(0.05)
     assert not own.ready()
 
 
-def test_if_code_cannot_be_stored_it_is_compiled_here_once_that_is_worth_it(monkeypatch):
+def test_if_code_cannot_be_stored_it_is_compiled_here_once_that_is_worth_it(code, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started a process"))
     own = code(folder=None)
     own.plain_took(fast.HERE_AFTER_S - 0.1)
@@ -53,23 +78,43 @@ def test_if_code_cannot_be_stored_it_is_compiled_here_once_that_is_worth_it(monk
     assert own.ready()
 
 
-def test_a_failure_of_the_other_process_is_reported_and_this_process_goes_on(tmp_path, caplog):
-    own = code(folder=tmp_path)
-    own._examples[0].__module__ = "no_such_module"
-    own.plain_took(fast.BACKGROUND_AFTER_S)
-    own._compiler.wait()
-    with caplog.at_level(logging.INFO, "thali"):
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_process_that_ends_during_plain_work_is_noticed(code, tmp_path, monkeypatch, caplog, stored):
+    """It is not started again, whether it has stored the code or failed."""
+    monkeypatch.setattr(Process, "started", 0)
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    own = code(tmp_path)
+    for _ in range(5):
         assert not own.ready()
-    assert "could not compile its fast code in the background: ModuleNotFoundError" in caplog.text
+        own.plain_took(0.5)
+    if stored:
+        own._stored().touch()
+    own._compiler.returncode = int(not stored)
+    with caplog.at_level(logging.INFO, "thali"):
+        own.plain_took(0.5)
+    assert Process.started == 1
+    assert own.ready() == stored
+    assert ("has compiled its fast code" if stored else "could not compile its fast code") in caplog.text
+
+
+def test_a_failure_of_the_other_process_is_reported_and_this_process_goes_on(code, tmp_path, caplog):
+    """The other process finds no CODE in this module, because tests are not importable there."""
+    own = code(tmp_path)
+    own.plain_took(fast.BACKGROUND_AFTER_S)
+    with caplog.at_level(logging.INFO, "thali"):
+        own.wait()
+    assert not own.ready()
+    assert "could not compile its fast code in the background: " in caplog.text
+    assert "Error: " in caplog.text
     own.plain_took(fast.HERE_AFTER_S)
     assert own.ready()
 
 
 def test_the_other_process_is_stopped_when_this_one_ends(tmp_path):
-    """An empty cache, and enough work to start it. The process must end soon, and leave no other process behind."""
+    """An empty cache, and enough work to start it. No process may be left behind."""
     program = """
         import numpy, thali
-        from thali.tools.fast import CODE
+        from thali.lists.engine import CODE
         thali.greedy_lists(thali.Catalog(numpy.random.default_rng(0).random((40, 3))), [[0.1, 0.2, 0.3]], K=2)
         assert not CODE.ready()
         CODE.plain_took(2.0)
@@ -89,10 +134,9 @@ def test_from_the_first_list_to_the_engine_with_nothing_compiled(tmp_path):
     program = """
         import logging, sys, time
         import numpy as np, thali
-        from thali.lists import plain
+        from thali.lists import engine, plain
         from thali.lists.engine import search
         from thali.policies.linear import batches
-        from thali.tools.fast import CODE
         logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
         rng = np.random.default_rng(0)
         catalog = thali.Catalog(rng.random((2000, 8)) * (rng.random((2000, 8)) < 0.4))
@@ -100,8 +144,9 @@ def test_from_the_first_list_to_the_engine_with_nothing_compiled(tmp_path):
         policies = [thali.CascadeLSB(catalog, 5), thali.CascadeLSB(catalog, 5, build=plain.build)]
         states = [policy.init(5) for policy in policies]
         tiers, begin = [], time.monotonic()
+        batches.CODE.compile_in_background()
         while len(tiers) < 50 or (not tiers[-50] and time.monotonic() - begin < 300):
-            tiers.append(CODE.ready())
+            tiers.append(engine.CODE.ready() and batches.CODE.ready())
             lists = [policy.recommend(state) for policy, state in zip(policies, states)]
             assert (lists[0] == lists[1]).all()
             clicks = model.sample(lists[0], rng)
@@ -116,6 +161,8 @@ def test_from_the_first_list_to_the_engine_with_nothing_compiled(tmp_path):
         [sys.executable, "-c", textwrap.dedent(program)], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    first, second = done.stdout.splitlines()
-    assert first == "thali compiles its fast code in the background, and uses plain code until then"
-    assert second.startswith("thali has compiled its fast code in ")
+    lines = done.stdout.splitlines()
+    for name in ("search engine", "code for batches of users"):
+        assert lines.count(f"thali compiles its {name} in the background, and uses plain code until then") == 1
+        assert sum(line.startswith(f"thali has compiled its {name} in ") for line in lines) == 1
+    assert len(lines) == 4

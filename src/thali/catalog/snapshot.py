@@ -42,6 +42,10 @@ class Snapshot:
     def _count(self) -> int:
         return int(np.count_nonzero(self.present))
 
+    def __bool__(self) -> bool:
+        """True, also if no items are left. Otherwise pickle would drop it with some protocols."""
+        return True
+
     def __len__(self) -> int:
         """The number of items that have not been removed."""
         return self._count

@@ -21,7 +21,7 @@ from thali.catalog.catalog import Catalog
 from thali.datasets.estimation import preferences
 from thali.datasets.interactions import Interactions
 from thali.lab.simulate import simulate
-from thali.lists import greedy_lists, optimal_list, plain
+from thali.lists import engine, greedy_lists, optimal_list, plain
 from thali.lists.greedy import under
 from thali.people import (
     Cascade,
@@ -34,8 +34,8 @@ from thali.people import (
     PositionBased,
 )
 from thali.policies import POLICIES, CascadeLSB
+from thali.policies.linear import batches
 from thali.service.recommender import Recommender
-from thali.tools.fast import CODE
 from thali.tools.jit import DIGEST, kernel_files
 from thali.tools.types import Floats, Integers
 
@@ -57,7 +57,7 @@ class Compilation:
 def compile_all() -> Compilation:
     """Compile or load every kernel for the types that the library uses. Cost: see docs/first-use.md.
 
-    Two processes share the work: one compiles the fast code, and this one everything else.
+    Two processes share the work: one compiles the search engine, and this one everything else.
     """
     functions = kernels()
     if not functions:
@@ -66,10 +66,11 @@ def compile_all() -> Compilation:
     if not folders:
         raise RuntimeError("NUMBA_CACHE_DIR must name a folder that can be written, to store compiled code")
     begin, before = perf_counter(), _stored(folders)
-    CODE.compile_in_background()
+    engine.CODE.compile_in_background()
     use_everything()
-    CODE.wait()
-    CODE.compile_and_store()  # if another process has stored the fast code, this only loads it
+    engine.CODE.wait()
+    for code in (engine.CODE, batches.CODE):
+        code.compile_and_store()  # if another process has stored it, this only loads it
     return Compilation(len(folders), _stored(folders) - before, perf_counter() - begin, Path(folders[0]))
 
 

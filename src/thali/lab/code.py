@@ -12,6 +12,8 @@ from secrets import token_bytes
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 PACKAGE = Path(__file__).parents[1]
 # The files and packages of thali that no row depends on. Every other file counts, so a new file counts too.
 # tests/lab/test_code.py checks that no task loads any of these.
@@ -29,6 +31,7 @@ NOT_COUNTED = (
     "lab/robustness.py",
     "lab/terminal.py",
     "lab/theorems.py",
+    "lab/verdicts.py",
     "service",
 )
 # Installed packages are not code of the user's own, so a change in them is not noticed.
@@ -72,7 +75,7 @@ def own_code(*makers: Any) -> str:
         for part in parts:
             kind = part if hasattr(part, "__qualname__") else type(part)
             for base in getattr(kind, "__mro__", (kind,)):
-                _collect(base.__module__, files, defines=base.__qualname__.partition(".")[0])
+                _collect(base.__module__ or type(base).__module__, files, defines=base.__qualname__.partition(".")[0])
     contents = sorted(_UNREADABLE if file is None else file.read_bytes() for file in files.values())
     return _digest([*contents, *(text.encode() for text in settings)]) if contents or settings else ""
 
@@ -103,5 +106,7 @@ def _text(value: Any) -> str:
     """Return a setting as text that is the same in every process."""
     if hasattr(value, "__qualname__"):
         return str(value.__qualname__)
+    if isinstance(value, np.ndarray):  # its repr leaves out most of a long array
+        return f"array {value.dtype} {value.shape} {value.tolist()}"
     text = repr(value)
     return f"{type(value).__qualname__} {getattr(value, '__dict__', '')}" if text == object.__repr__(value) else text

@@ -12,7 +12,6 @@ from thali.catalog.candidates import ALL, Choice, allowed
 from thali.catalog.catalog import Catalog
 from thali.lists import engine, plain
 from thali.tools import checks
-from thali.tools.fast import CODE
 from thali.tools.types import Floats, Integers
 
 # With at most this many items, the engine saves too little to be worth its compilation (benchmarks/small.py).
@@ -64,19 +63,19 @@ def build(
     there are few items or a custom coverage.
     """
     small = _is_small(catalog)
-    if not small and CODE.ready():
+    if not small and engine.CODE.ready():
         return engine.build(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap, choice=choice)
     begin = perf_counter()
     lists = plain.build(catalog, estimate, inverse, alpha, K=K, features=features, cap=cap, choice=choice)
     if not small:
-        CODE.plain_took(perf_counter() - begin)
+        engine.CODE.plain_took(perf_counter() - begin)
     return lists
 
 
 def prepare(catalog: Catalog) -> None:
     """Get the search engine compiled in the background, if it will build lists from this catalog."""
     if not _is_small(catalog):
-        CODE.compile_in_background()
+        engine.CODE.compile_in_background()
 
 
 def _is_small(catalog: Catalog) -> bool:

@@ -1,7 +1,7 @@
 """Fast code, which is used as soon as it is compiled. Until then, plain code gives the same results, bit for bit.
 
-The fast code is the search engine and the posterior for batches of users. It takes many seconds to compile, and the
-plain code takes one or two. So nobody has to wait for the fast code:
+The fast code (the search engine, and the posterior for batches of users) takes seconds to compile, and the plain code
+much less. So nobody has to wait for the fast code:
 
 - If the fast code is already compiled and stored on disk, it is used from the start.
 - Otherwise plain code is used first. Once it has taken ``BACKGROUND_AFTER_S`` seconds in this process, another process
@@ -22,11 +22,12 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import Any
+from typing import IO, Any
 
 from thali.tools import jit
 
@@ -38,128 +39,137 @@ log = logging.getLogger("thali")
 
 
 class FastCode:
-    """Says whether to use the fast code, and gets it compiled. One object is shared by the whole process."""
+    """Says whether to use some fast code, and gets it compiled.
 
-    def __init__(self, mode: str) -> None:
-        if mode not in CHOICES:
-            raise ValueError(f"THALI_COMPILE must be one of {', '.join(CHOICES)}, got {mode!r}")
-        self.mode = mode
-        self._ready = mode == "first"
-        self._looked = False  # whether we have looked for stored code
+    name: what it is, for messages. kernel: one of its kernels. example: a function in an importable module that calls
+    all of its kernels. The module must have the object as its attribute ``CODE``.
+    """
+
+    def __init__(self, name: str, kernel: Any, example: Callable[[], object]) -> None:
+        self.name, self._kernel, self._example = name, kernel, example
+        self.mode = os.environ.get("THALI_COMPILE", "background")
+        if self.mode not in CHOICES:
+            raise ValueError(f"THALI_COMPILE must be one of {', '.join(CHOICES)}, got {self.mode!r}")
+        self._ready = self.mode == "first"
         self._plain_s = 0.0
         self._failed = False
-        self._compiler: subprocess.Popen[bytes] | None = None
-        self._began = 0.0
-        self._owner = os.getpid()
         self._lock = Lock()
-        self._examples: list[Callable[[], None]] = []
-        self._kernels: list[Any] = []
-
-    def register(self, kernel: Any, example: Callable[[], None]) -> None:
-        """Add fast code. ``kernel`` is one of its kernels, and ``example`` calls all of them."""
-        self._kernels.append(kernel)
-        self._examples.append(example)
-        self._ready, self._looked = self.mode == "first", False
+        self._compiler: subprocess.Popen[bytes] | None = None
+        self._messages: IO[bytes] | None = None
+        self._began = 0.0
+        self._unknown = True  # whether the fast code may have been stored since we last looked
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
 
     def ready(self) -> bool:
         """Return whether the fast code can be used without waiting for a compilation."""
-        return self._ready or (self.mode == "background" and self._look())
+        if not self._ready and self._unknown:
+            with self._lock:
+                self._look()
+        return self._ready
 
     def plain_took(self, seconds: float) -> None:
         """Record the time of a call of plain code, and get the fast code compiled if this time adds up."""
         self._plain_s += seconds
-        if self._plain_s >= BACKGROUND_AFTER_S and self.mode == "background" and not self._ready:
+        if self._plain_s >= BACKGROUND_AFTER_S and not self._ready:
             self.compile_in_background()
 
     def compile_in_background(self) -> None:
         """Start to compile the fast code in another process, unless it is compiled or being compiled already."""
         with self._lock:
-            if self._ready or self._running() or self.mode != "background":
+            self._look()
+            if self._ready or self._compiler is not None or self.mode != "background":
                 return
-            if not self._stored() or self._failed:
+            if self._failed or self._stored() is None or not self._start():
                 if self._plain_s >= HERE_AFTER_S:
                     self._ready = True
-                    log.info("thali compiles its fast code in this process now, because it could not be stored")
+                    log.info("thali compiles its %s in this process now, because it could not be stored", self.name)
                 return
-            modules = ", ".join(sorted({example.__module__ for example in self._examples}))
-            program = f"import {modules}; from thali.tools.fast import CODE; CODE.compile_and_store()"
-            try:
-                self._compiler = subprocess.Popen(
-                    [sys.executable, "-c", program],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    env={**os.environ, "THALI_COMPILE": "first"},
-                )
-            except OSError as error:
-                self._fail(str(error))
-                return
-            self._began, self._owner = perf_counter(), os.getpid()
-            atexit.register(self._stop)
-            log.info("thali compiles its fast code in the background, and uses plain code until then")
+            log.info("thali compiles its %s in the background, and uses plain code until then", self.name)
 
     def wait(self) -> None:
         """Wait for the other process, if there is one."""
-        if self._running() and self._compiler is not None:
-            self._compiler.wait()
+        compiler = self._compiler
+        if compiler is not None:
+            compiler.wait()
         self.ready()
 
     def compile_and_store(self) -> None:
         """Compile the fast code, or load it if it is stored already. Waits for another process that does the same."""
-        files = self._stored()
+        file = self._stored()
         with contextlib.ExitStack() as stack:
-            for file in files:
+            if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 _lock(stack, file.with_suffix(".lock"))
-            for example in self._examples:
-                example()
-            for file in files:
+            self._example()
+            if file is not None:
                 file.touch()
         self._ready = self.mode != "never"
 
-    def _look(self) -> bool:
-        """Check whether the fast code has been stored since the last check."""
-        if self._looked and self._compiler is None:
+    def _start(self) -> bool:
+        """Start the other process, with the same path for imports as this one. Return whether it started."""
+        if not sys.executable or getattr(sys, "frozen", False):
             return False
-        with self._lock:
-            self._looked = True
-            if self._running():
-                return False
-            files = self._stored()
-            self._ready = bool(files) and all(file.exists() for file in files)
-            if self._compiler is not None and self._owner == os.getpid():
-                atexit.unregister(self._stop)
-                _, message = self._compiler.communicate()
-                if self._ready:
-                    taken = perf_counter() - self._began
-                    log.info("thali has compiled its fast code in %.0f s, and uses it from now on", taken)
-                else:
-                    lines = message.decode(errors="replace").split("\n")
-                    self._fail(next((line for line in reversed(lines) if line), "it was stopped"))
-            self._compiler = None
-            return self._ready
+        program = f"from {self._example.__module__} import CODE; CODE.compile_and_store()"
+        path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (closed in _look)
+        try:
+            self._compiler = subprocess.Popen(
+                [sys.executable, "-P", "-c", program],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._messages,
+                env={**os.environ, "THALI_COMPILE": "first", "PYTHONPATH": path},
+                start_new_session=True,  # so that Ctrl-C does not stop it
+            )
+        except OSError as error:
+            self._fail(str(error))
+            return False
+        self._began, self._unknown = perf_counter(), True
+        atexit.register(self._stop)
+        return True
 
-    def _running(self) -> bool:
-        """Return whether our compiler process is running. After a fork, the process belongs to the parent only."""
-        return self._compiler is not None and self._owner == os.getpid() and self._compiler.poll() is None
+    def _look(self) -> None:
+        """Check whether the fast code is stored, unless the other process is still running."""
+        if self.mode != "background" or self._ready or not self._unknown:
+            return
+        if self._compiler is not None and self._compiler.poll() is None:
+            return
+        file = self._stored()
+        self._ready, self._unknown = file is not None and file.exists(), False
+        if self._compiler is not None and self._messages is not None:
+            atexit.unregister(self._stop)
+            self._compiler = None
+            with self._messages as messages:
+                messages.seek(0)
+                lines = messages.read().decode(errors="replace").split("\n")
+            if self._ready:
+                taken = perf_counter() - self._began
+                log.info("thali has compiled its %s in %.0f s, and uses it from now on", self.name, taken)
+            else:
+                self._fail(next((line for line in reversed(lines) if line), "it was stopped"))
 
     def _fail(self, reason: str) -> None:
         self._failed = True
-        log.warning("thali could not compile its fast code in the background: %s", reason)
+        log.warning("thali could not compile its %s in the background: %s", self.name, reason)
 
     def _stop(self) -> None:
-        """Stop the other process when this one ends. What it has compiled so far stays stored."""
-        if self._running() and self._compiler is not None:
+        """Stop the other process when this one ends. What it has stored so far stays."""
+        if self._compiler is not None:
             self._compiler.kill()
-            self._compiler.communicate()
+            self._compiler.wait()
 
-    def _stored(self) -> list[Path]:
-        """Return the files that exist if the fast code is stored, or no files if code cannot be stored.
+    def _after_fork(self) -> None:
+        """Forget the other process, which belongs to the parent of this one, and the lock, which may be held there."""
+        self._lock, self._compiler, self._unknown = Lock(), None, True
 
-        Their names change whenever Numba would compile the code again.
+    def _stored(self) -> Path | None:
+        """Return the file that exists if the fast code is stored, or None if code cannot be stored.
+
+        Its name changes whenever Numba would compile the code again.
         """
-        folders = [kernel.stats.cache_path for kernel in self._kernels]
-        return [] if None in folders else [Path(folder) / f"fast-{jit.version()}.stored" for folder in folders]
+        folder = self._kernel.stats.cache_path
+        return None if folder is None else Path(folder) / f"fast-{jit.version()}.stored"
 
 
 def _lock(stack: contextlib.ExitStack, path: Path) -> None:
@@ -169,6 +179,3 @@ def _lock(stack: contextlib.ExitStack, path: Path) -> None:
     except ImportError:
         return
     fcntl.flock(stack.enter_context(path.open("w")), fcntl.LOCK_EX)
-
-
-CODE = FastCode(os.environ.get("THALI_COMPILE", "background"))

@@ -1,6 +1,7 @@
 """The search engine. It builds the same lists as :mod:`thali.lists.plain`, bit for bit, without scoring every item.
 
-Other packages call only :func:`build`, so the engine can be replaced as a whole. docs/engine.md explains how it works.
+Other packages use only :func:`build` and ``CODE``, so the engine can be replaced as a whole. docs/engine.md explains
+how it works.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from thali.catalog.catalog import Catalog
 from thali.catalog.coverage import FIXED
 from thali.lists.engine import among, search
 from thali.lists.engine.index import SearchIndex
-from thali.tools.fast import CODE
+from thali.tools.fast import FastCode
 from thali.tools.types import Floats, Integers
 
-__all__ = ["SearchIndex", "build"]
+__all__ = ["CODE", "SearchIndex", "build"]
 
 
 def build(
@@ -63,4 +64,4 @@ def example() -> None:
     catalog.remove(1)
 
 
-CODE.register(search.greedy, example)
+CODE = FastCode("search engine", search.greedy, example)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from thali.tools.fast import CODE
+from thali.tools.fast import FastCode
 from thali.tools.jit import inlined, kernel
 from thali.tools.lanes import fused, load4, store
 from thali.tools.types import Floats
@@ -136,4 +136,4 @@ def example() -> None:
     refresh(np.eye(2)[None], np.zeros((1, 2)), np.empty((1, 2, 2)), np.empty((1, 2)), np.empty(1))
 
 
-CODE.register(refresh, example)
+CODE = FastCode("code for batches of users", refresh, example)

@@ -11,7 +11,6 @@ import numpy as np
 from thali.policies.linear import batches, posterior
 from thali.policies.linear.forgetting import KEPT
 from thali.policies.state import State
-from thali.tools.fast import CODE
 from thali.tools.types import Floats, Integers
 
 ALL_USERS = slice(None)
@@ -62,12 +61,12 @@ class LinearState(State):
         count, d = arrays[1].shape
         if count == 1 and d <= FEW_TOPICS:
             posterior.refresh(*arrays)
-        elif CODE.ready():
+        elif batches.CODE.ready():
             batches.refresh(*arrays)
         else:
             begin = perf_counter()
             posterior.refresh(*arrays)
-            CODE.plain_took(perf_counter() - begin)
+            batches.CODE.plain_took(perf_counter() - begin)
 
     def check(self) -> None:
         """Raise an error unless M is symmetric with eigenvalues ≥ 1, B is finite, and updates and clock are ≥ 0."""

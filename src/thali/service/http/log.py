@@ -43,7 +43,10 @@ class _Messages(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one message."""
-        self._log("message", level=record.levelname.lower(), message=record.getMessage())
+        try:
+            self._log("message", level=record.levelname.lower(), message=record.getMessage())
+        except Exception:  # no request may fail because of a message
+            self.handleError(record)
 
 
 def log_messages() -> None:

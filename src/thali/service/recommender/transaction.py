@@ -190,9 +190,10 @@ class Transaction:
             taste = self._without(taste, learner, shown)
         if clicked is not None:
             try:
-                learner.policy.check_precision(taste.state.M, taste.state.updates)
+                learner.variant(len(shown.items), None).check_precision(taste.state.M, taste.state.updates)
             except ValueError as error:
-                raise Refused("impression", f"must not be learned from: {error}") from None
+                message = str(error).removesuffix(" for user 0")
+                raise Refused("impression", f"must not be learned from: {message}") from None
             taste = taste.learn(learner, Lesson.from_impression(shown, clicked, self.topics))
         # Count only now, so that a failure above leaves the counters unchanged.
         self.writes.count(counters.ALL_TIME, shown.learner, users=users)
