@@ -19,6 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _HOLDS_KERNELS = re.compile(rb"^(from|import) (numba|thali\.tools\.jit)\b", re.MULTILINE)
 
 
+@cache
 def kernel_files() -> list[Path]:
     """Return every file of the package that contains kernel code."""
     package = Path(__file__).parents[1]
