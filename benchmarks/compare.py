@@ -74,7 +74,9 @@ def lists() -> Times:
     for name in ("CascadeKLUCB", "CascadeLSB-TS", "MMR", "RankedUCB1"):
         taken = speed.step(thali.POLICIES[name](case.catalog, 12), case.model, warm=30, in_a_row=10)
         times[f"{name}, step"] = 1e6 * float(np.median(taken))
-    many = thali.CascadeLSB(case.catalog, 12).init(100)
+    policy = thali.CascadeLSB(case.catalog, 12)
+    many = policy.init(100)
+    policy.recommend(many)  # the posterior is kept from here on
     calls("M⁻¹ and θ̄ of 100 users, d=18", lambda: many.refresh())
     return times
 

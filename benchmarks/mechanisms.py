@@ -100,7 +100,7 @@ def prepare(folder: Path) -> None:
             file = f"{setting.name}, {name}"
             np.savez(
                 folder / f"{file}.state.npz", M=state.M, B=state.B, estimate=policy.estimate(state),
-                inverse=state.inverse, alpha=policy.optimism(state),
+                inverse=policy.posterior(state).inverse, alpha=policy.optimism(state),
             )  # fmt: skip
             about = {"name": file, "state": file, "catalog": setting.name, "K": setting.K}
             listed.append({**about, "part": "lists", "group": setting.group})
@@ -157,11 +157,14 @@ class Measured:
     def update(self, case: dict[str, Any], arrays: dict[str, np.ndarray]) -> Callable[[], np.ndarray]:
         """Return a function that computes M⁻¹ and M⁻¹B from M and B."""
         from thali.policies.linear import batches
+        from thali.policies.linear.posterior import Reading
 
+        d = arrays["B"].shape[1]
+        reading = Reading(np.eye(d), np.zeros(d), 1.0, 1.0)
         inverse, solution, logdet = np.empty_like(arrays["M"]), np.empty_like(arrays["B"]), np.empty(len(arrays["B"]))
 
         def call() -> np.ndarray:
-            batches.refresh(arrays["M"], arrays["B"], inverse, solution, logdet)
+            batches.refresh(arrays["M"], arrays["B"], reading, inverse, solution, logdet)
             return inverse
 
         return call
@@ -220,7 +223,7 @@ def compile_all(parts: Sequence[str], folder: Path) -> dict[str, float]:
         "index": lambda: catalog.derived(engine.SearchIndex),
         "lists": lambda: engine.build(catalog, theta, inverse, alpha, K=2),
         "candidates": lambda: engine.build(catalog, theta, inverse, alpha, K=2, choice=two),
-        "update": lambda: batches.refresh(np.eye(2)[None], theta, inverse, np.zeros((1, 2)), alpha),
+        "update": batches.example,
     }
     taken = {}
     for part in parts:

@@ -22,7 +22,7 @@ def main() -> None:
             policy = thali.CascadeLSB(thali.Catalog(weights), K)
             people = thali.DiverseCascade(policy.catalog, rng.dirichlet(np.ones(d), USERS))
             state = thali.simulate(policy, people, steps=30).state
-            beliefs = policy.catalog, policy.estimate(state), state.inverse, policy.optimism(state)
+            beliefs = policy.catalog, policy.estimate(state), policy.posterior(state).inverse, policy.optimism(state)
             np.testing.assert_array_equal(plain.build(*beliefs, K=K), engine.build(*beliefs, K=K))
             taken: dict[str, list[float]] = {"plain": [], "engine": []}
             for _ in range(REPEATS):

@@ -73,7 +73,9 @@ def measure(
             learner.update(learner.recommend(), clicks[user])
         times["numpy"].append((time.perf_counter() - begin) / len(learners))
         times["ratio"].append(times["numpy"][-1] / times["thali"][-1])
-        exact = plain.build(case.catalog, policy.estimate(before), before.inverse, policy.optimism(before), K=K)
+        exact = plain.build(
+            case.catalog, policy.estimate(before), policy.posterior(before).inverse, policy.optimism(before), K=K
+        )
         if not np.array_equal(exact, lists[: before.users]):
             raise AssertionError(f"lists differ: {exact} and {lists[: before.users]}")
     return {who: np.array(values) for who, values in times.items()}

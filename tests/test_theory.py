@@ -101,7 +101,9 @@ def test_lemma_2_fails_for_gains_of_norm_above_1_unless_the_norm_is_given():
     d = 10
     catalog = thali.Catalog(np.ones((1, d)))
     policy = thali.CascadeLSB(catalog, 1, sigma=1.0)
-    first_width = math.sqrt(policy.gains([[0]])[0, 0] @ policy.init(1).inverse[0] @ policy.gains([[0]])[0, 0])
+    first_width = math.sqrt(
+        policy.gains([[0]])[0, 0] @ policy.posterior(policy.init(1)).inverse[0] @ policy.gains([[0]])[0, 0]
+    )
     assert first_width == pytest.approx(math.sqrt(10))
     assert theory.width_sum_bound(d, 1, 1, 1.0) == pytest.approx(1.1726, abs=1e-4)
     assert first_width <= theory.width_sum_bound(d, 1, 1, 1.0, gain_norm=math.sqrt(d))

@@ -47,6 +47,7 @@ from .policies import MostPopular as MostPopular
 from .policies import Oracle as Oracle
 from .policies import Policy as Policy
 from .policies import PreferencePerceptron as PreferencePerceptron
+from .policies import Prior as Prior
 from .policies import Random as Random
 from .policies import RankedBandits as RankedBandits
 from .policies import State as State

@@ -51,12 +51,15 @@ def largest_click_probability(catalog: Catalog, theta: Any) -> Floats:
     return np.asarray(np.minimum(1.0, (theta @ alone.T).max(axis=1)))  # rounding errors may push it above 1
 
 
-def _information(d: int, K: int, n: int, sigma: float, gain_norm: float) -> float:
-    """Return d·log(1 + nK·‖Δ‖²/(dσ²)), an upper bound on log det M_n."""
+def _information(d: int, K: int, n: int, sigma: float, gain_norm: float, variance: float = 1.0) -> float:
+    """Return d·log(1 + nK·‖Δ‖²·λ/(dσ²)), an upper bound on log det M′_n - log det Σ⁻¹.
+
+    λ = variance is the largest eigenvalue of Σ. Without a prior, Σ = I.
+    """
     d, K, n = (checks.integer(name, x, low=1) for name, x in (("d", d), ("K", K), ("n", n)))
     sigma = checks.number("sigma", sigma, low=LEAST_SIGMA)
     gain_norm = checks.number("gain_norm", gain_norm, low=0.0, strict=True)
-    return d * log(1.0 + n * K * gain_norm**2 / (d * sigma**2))
+    return d * log(1.0 + n * K * gain_norm**2 * variance / (d * sigma**2))
 
 
 def optimism(
@@ -83,6 +86,40 @@ def optimism(
     return sqrt(information + 2.0 * log(1.0 / delta)) / sigma + theta_norm
 
 
+def prior_optimism(
+    d: int,
+    K: int,
+    n: int,
+    sigma: float,
+    variance: float,
+    *,
+    delta: float | None = None,
+    gain_norm: float = 1.0,
+) -> float:
+    """Return α = (1/σ)·sqrt(d·log(1 + nK·λ/(dσ²)) + 2·log(1/δ)) + sqrt(d) + sqrt(2·log(1/δ)), with λ = variance.
+
+    This is Lemma 3 for a person whose θ* is drawn from the prior N(μ, Σ), where λ is the largest eigenvalue of Σ. In
+    place of ‖θ*‖₂, there is a bound on ‖θ* - μ‖ in the norm of Σ⁻¹ (:func:`prior_radius`). All attractions lie in their
+    intervals with probability 1 - 2δ. δ is 1/n by default. docs/theory.md has the derivation.
+    """
+    n = checks.integer("n", n, low=1)
+    delta = 1.0 / n if delta is None else checks.number("delta", delta, low=0.0, strict=True, high=1.0)
+    variance = checks.number("variance", variance, low=0.0, strict=True)
+    information = _information(d, K, n, sigma, gain_norm, variance)
+    return sqrt(information + 2.0 * log(1.0 / delta)) / sigma + prior_radius(d, delta)
+
+
+def prior_radius(d: int, delta: float) -> float:
+    """Return sqrt(d) + sqrt(2·log(1/δ)), which ‖z‖₂ exceeds with probability at most δ if z ~ N(0, I_d).
+
+    If θ* ~ N(μ, Σ), then ‖θ* - μ‖ in the norm of Σ⁻¹ has the distribution of ‖z‖₂. E‖z‖₂ ≤ sqrt(d), and ‖z‖₂ is a
+    1-Lipschitz function of z, so it exceeds its mean by t with probability at most exp(-t²/2).
+    """
+    d = checks.integer("d", d, low=1)
+    delta = checks.number("delta", delta, low=0.0, strict=True, high=1.0)
+    return sqrt(d) + sqrt(2.0 * log(1.0 / delta))
+
+
 def failure_probability(
     d: int, K: int, n: int, sigma: float, alpha: float, theta_norm: float = 1.0, *, gain_norm: float = 1.0
 ) -> float:
@@ -97,16 +134,18 @@ def failure_probability(
     return exp(min(0.0, (information - reach**2) / 2.0)) if reach > 0.0 else 1.0
 
 
-def determinant_optimism(logdet: Floats, sigma: float, delta: float = 0.05) -> Floats:
-    """Return α_t = (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, the α of LSBGreedy (Yue and Guestrin 2011).
+def determinant_optimism(logdet: Floats, sigma: float, delta: float = 0.05, theta_norm: float = 1.0) -> Floats:
+    """Return α_t = (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + ‖θ*‖₂, the α of LSBGreedy (Yue and Guestrin 2011).
 
-    It does not depend on a horizon.
+    It does not depend on a horizon. With a prior, pass log det M′_t - log det Σ⁻¹ as logdet and :func:`prior_radius` as
+    theta_norm, as in :func:`prior_optimism`.
     """
     sigma = checks.number("sigma", sigma, low=LEAST_SIGMA)
     delta = checks.number("delta", delta, low=0.0, strict=True, high=1.0)
+    theta_norm = checks.number("theta_norm", theta_norm, low=0.0)
     if not (np.asarray(logdet) >= -1e-9).all():
         raise ValueError(f"logdet must be at least 0, because no eigenvalue of M is below 1, got {np.min(logdet)}")
-    return np.asarray(np.sqrt(np.maximum(0.0, logdet) + 2.0 * log(1.0 / delta)) / sigma + 1.0)
+    return np.asarray(np.sqrt(np.maximum(0.0, logdet) + 2.0 * log(1.0 / delta)) / sigma + theta_norm)
 
 
 def width_sum_bound(d: int, K: int, n: int, sigma: float, *, gain_norm: float = 1.0) -> float:

@@ -98,7 +98,7 @@ def test_lists_equal_the_plain_loop_over_the_remaining_items(policy_class, cover
     @cache  # the same items are passed in several forms
     def expected(user, mask):
         shown = np.frombuffer(mask, dtype=bool)
-        inverse, width = state.inverse[user], alpha[user]
+        inverse, width = policy.posterior(state).inverse[user], alpha[user]
         return (
             plain_list(W, coverage, estimate[user], inverse, width, K, policy.features, shown=shown),
             plain_list(W, coverage, theta[user], np.eye(d), 0.0, K, shown=shown),
@@ -159,7 +159,7 @@ def test_lists_with_a_custom_coverage_equal_the_plain_loop_over_the_remaining_it
                 indices(
                     catalog.all_gains(np.array(above, dtype=np.int64)),
                     estimate[user],
-                    state.inverse[user],
+                    policy.posterior(state).inverse[user],
                     alpha[user],
                     values,
                 )

@@ -180,7 +180,8 @@ def test_draw_equals_numpy_also_for_an_ill_conditioned_matrix(scale):
         X = rng.random((2 * d, d)) * rng.choice([0.0, 1e-3, 1.0], size=(2 * d, 1))
         M, mean, z = np.eye(d) + scale * X.T @ X, rng.random(d), rng.standard_normal(d)
         out = np.empty((1, d))
-        posterior.draw(M[None], mean[None], z[None], out)
+        reading = posterior.Reading(np.eye(len(mean)), np.zeros(len(mean)), 1.0, 1.0)
+        posterior.draw(M[None], reading, mean[None], z[None], out)
         root = np.linalg.cholesky(M)
         expected = np.linalg.solve(root.T, z)
         np.testing.assert_allclose(out[0] - mean, expected, rtol=0, atol=1e-15 * np.linalg.cond(M) + 1e-14)
@@ -224,7 +225,7 @@ def test_lists_of_independent_items_equal_the_plain_loop(make):
         state = policy.init(1)
         for _ in range(60):
             lists = policy.recommend(state)
-            own = (policy.estimate(state)[0], state.inverse[0], 1.5, 4)
+            own = (policy.estimate(state)[0], policy.posterior(state).inverse[0], 1.5, 4)
             assert lists[0].tolist() == plain_list(W, "probabilistic", *own, features="items")
             policy.update(state, lists, plain.some_clicks(rng, 4)[None])
 

@@ -41,7 +41,9 @@ def test_linear_family_equals_transcription(policy_class, style, coverage):
             if step < 25 or step % 10 == 0:  # the transcription takes most of the time
                 # The same estimate up to rounding; the reference inverts its own M.
                 np.testing.assert_allclose(policy.estimate(state)[0], plain.estimate(), rtol=1e-8, atol=1e-10)
-                assert lists[0].tolist() == plain.recommend(policy.estimate(state)[0], state.inverse[0]), step
+                assert lists[0].tolist() == plain.recommend(
+                    policy.estimate(state)[0], policy.posterior(state).inverse[0]
+                ), step
             clicks = random_clicks(rng, K)
             policy.update(state, lists, clicks[None])
             plain.update(lists[0].tolist(), clicks)
@@ -177,6 +179,6 @@ def test_a_million_updates_do_not_drift(policy_class):
     for user in range(3):
         fresh = np.linalg.solve(state.M[user], state.B[user]) / 0.1**2
         np.testing.assert_allclose(gains[user] @ policy.estimate(state)[user], gains[user] @ fresh, rtol=0, atol=1e-7)
-        ours = np.sqrt(np.einsum("ki,ij,kj->k", gains[user], state.inverse[user], gains[user]))
+        ours = np.sqrt(np.einsum("ki,ij,kj->k", gains[user], policy.posterior(state).inverse[user], gains[user]))
         solved = np.sqrt(np.einsum("ki,ik->k", gains[user], np.linalg.solve(state.M[user], gains[user].T)))
         np.testing.assert_allclose(ours, solved, rtol=1e-6)

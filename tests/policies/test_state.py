@@ -63,12 +63,6 @@ def test_the_message_names_a_missing_file(tmp_path):
         thali.load_state(tmp_path / "nowhere")
 
 
-def test_a_state_learned_at_another_sigma_is_refused(tmp_path):
-    other = thali.CascadeLSB(policy.catalog, 2, sigma=0.5)
-    with pytest.raises(ValueError, match=r"the same settings, {'sigma': 0.5}, got {'sigma': 0.1}"):
-        other.recommend(policy.init(1))
-
-
 @pytest.mark.parametrize(
     "harm",
     [

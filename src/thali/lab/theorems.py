@@ -72,13 +72,15 @@ def follow(problem: Problem, policy: CascadeLSB, steps: int, *, seed: int, look:
             for user in range(model.users):
                 alpha = float(policy.optimism(state)[user])
                 estimate = policy.estimate(state)[user]
-                ratio = optimistic_ratio(problem.catalog, estimate, state.inverse[user], alpha, problem.K)
+                ratio = optimistic_ratio(
+                    problem.catalog, estimate, policy.posterior(state).inverse[user], alpha, problem.K
+                )
                 ratios.append((ratio, bool(distance[user] <= alpha)))
         lists = policy.recommend(state)
         gains = policy.gains(lists)
         clicks = model.sample(lists, generators)
         seen: Booleans = np.cumsum(clicks, axis=1) - clicks == 0  # no click above
-        widths = np.sqrt(np.maximum(0.0, np.einsum("uki,uij,ukj->uk", gains, state.inverse, gains)))
+        widths = np.sqrt(np.maximum(0.0, np.einsum("uki,uij,ukj->uk", gains, policy.posterior(state).inverse, gains)))
         summed += (widths * seen).sum(axis=1)
         policy.update(state, lists, clicks, gains)
     return Widths(summed, furthest, ratios)

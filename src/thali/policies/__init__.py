@@ -16,6 +16,7 @@ from thali.policies.linear.members import (
     LSBGreedy,
 )
 from thali.policies.linear.policy import LinearPolicy
+from thali.policies.linear.prior import Prior
 from thali.policies.perceptron import PreferencePerceptron
 from thali.policies.ranked import IndependentBandits, RankedBandits
 from thali.policies.simple import MostPopular, Oracle, Random
@@ -93,6 +94,7 @@ __all__ = [
     "Oracle",
     "Policy",
     "PreferencePerceptron",
+    "Prior",
     "Random",
     "RankedBandits",
     "State",

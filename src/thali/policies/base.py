@@ -33,6 +33,8 @@ class Policy(ABC):
     order_matters: str = ""
     #: Whether the arrays in the policy's states change their shapes as the policy learns.
     grows: ClassVar[bool] = False
+    #: The settings that only say how the policy reads a state. A state with other values of these can be used.
+    reading_settings: ClassVar[frozenset[str]] = frozenset()
     _expected: tuple[int, dict[str, Any], dict[str, Any]] | None = None
 
     def __init__(self, catalog: Catalog, K: int, *, threads: int = 1) -> None:
@@ -170,6 +172,21 @@ class Policy(ABC):
             return {name: (array.dtype, array.ndim) for name, array in arrays.items()}
         return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
 
+    def _check_settings(self, found: dict[str, Any], expected: dict[str, Any]) -> None:
+        """Raise ValueError if a state's settings differ from those of the policy, except in how a state is read."""
+        names = [*expected, *(name for name in found if name not in expected)]
+        wrong = [n for n in names if n not in self.reading_settings and found.get(n) != expected.get(n)]
+        if wrong:
+            own, other = ({name: settings.get(name) for name in wrong} for settings in (expected, found))
+            digests = (
+                " (the values shown for items and topics are digests of their names)"
+                if {"items", "topics"} & set(wrong)
+                else ""
+            )
+            raise ValueError(
+                f"state of {self.name} must come from a policy with the same settings, {own}, got {other}{digests}"
+            )
+
     def check(self, state: State) -> None:
         """Raise an error unless the state belongs to this policy, with the same settings and shapes."""
         if not isinstance(state, State):
@@ -178,16 +195,7 @@ class Policy(ABC):
         if state.learner != type(self).__name__:
             raise ValueError(f"state of {self.name} must come from the same policy, got a state of {state.learner}")
         if state.settings != settings:
-            other = {name: state.settings.get(name) for name in settings if state.settings.get(name) != settings[name]}
-            own = {name: settings[name] for name in other}
-            digests = (
-                " (the values shown for items and topics are digests of their names)"
-                if {"items", "topics"} & other.keys()
-                else ""
-            )
-            raise ValueError(
-                f"state of {self.name} must come from a policy with the same settings, {own}, got {other}{digests}"
-            )
+            self._check_settings(state.settings, settings)
         found = self._parts(state.arrays)
         if found != parts:
             raise ValueError(

@@ -277,7 +277,7 @@ def test_arrays_in_any_memory_order_give_the_same_lists(tmp_path):
     state.save(tmp_path / "state")
     lists = policy.recommend(state)
     assert lists.tolist() == policy.recommend(thali.load_state(tmp_path / "state")).tolist()
-    estimate, inverse, alpha = policy.estimate(state), state.inverse, policy.optimism(state)
+    estimate, inverse, alpha = policy.estimate(state), policy.posterior(state).inverse, policy.optimism(state)
     ordered = greedy(catalog, np.asfortranarray(estimate), np.asfortranarray(inverse), alpha, K=3)
     assert lists.tolist() == ordered.tolist()
 

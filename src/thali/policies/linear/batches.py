@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from thali.policies.linear.posterior import Reading, entry
 from thali.tools.fast import FastCode
 from thali.tools.jit import inlined, kernel
 from thali.tools.lanes import fused, load4, store
@@ -74,15 +75,15 @@ def subtract(
 
 
 @kernel
-def refresh(M: Floats, B: Floats, inverse: Floats, solution: Floats, logdet: Floats) -> None:
-    """Compute inverse = M⁻¹, solution = M⁻¹B and logdet = log det M for four users at a time, one in each lane.
+def refresh(M: Floats, B: Floats, reading: Reading, inverse: Floats, solution: Floats, logdet: Floats) -> None:
+    """Compute inverse = M′⁻¹, solution = M′⁻¹B′ and logdet = log det M′ for four users at a time, one in each lane.
 
     If fewer than four users remain, the last one fills the other lanes. Cost: d³/2 multiplications for each user.
     """
     users, d = B.shape
-    n = d + 1  # B is treated as an extra row of M
-    G = np.empty((n * d, LANES))  # (n, d): first M and B, then LD by columns, then M⁻¹
-    U = np.empty((d * n, LANES))  # (d, n): Lᵀ, and D⁻¹L⁻¹B in the last column
+    n = d + 1  # B′ is treated as an extra row of M′
+    G = np.empty((n * d, LANES))  # (n, d): first M′ and B′, then LD by columns, then M′⁻¹
+    U = np.empty((d * n, LANES))  # (d, n): Lᵀ, and D⁻¹L⁻¹B′ in the last column
     vectors = np.empty((3, d, LANES))
     row, scale, x = vectors[0], vectors[1], vectors[2]  # a row of L, D⁻¹, the solution
     numbers = np.empty((4, 1, LANES))
@@ -96,24 +97,24 @@ def refresh(M: Floats, B: Floats, inverse: Floats, solution: Floats, logdet: Flo
         product[:], total[:] = 1.0, 0.0
         for i in range(d):
             for lane in range(LANES):
-                G[d * d + i, lane] = B[min(first + lane, last), i]
+                G[d * d + i, lane] = B[min(first + lane, last), i] + reading.shift[i]
             for j in range(i + 1):
                 for lane in range(LANES):
-                    G[i * d + j, lane] = M[min(first + lane, last), i, j]
+                    G[i * d + j, lane] = entry(M, min(first + lane, last), i, j, reading)
         for j in range(d):
             multiply(row, I0, I1, G, j * d, I1, scale, I0, I1, j)
             subtract(scale, j, I0, G, j * d + j, I0, row, I0, G, j * d, I0, j, I1)
             for lane in range(LANES):
-                pivot = max(1.0, 1e-12 * G[j * d + j, lane], scale[j, lane])
+                pivot = max(reading.least, 1e-12 * G[j * d + j, lane], scale[j, lane])
                 scale[j, lane] = 1.0 / pivot
                 product[lane] *= pivot
-                if product[lane] > 1e150:
+                if product[lane] > 1e150 or product[lane] < 1e-150:
                     total[lane] += log(product[lane])
                     product[lane] = 1.0
             at, left = (j + 1) * d, d - j
             subtract(G, at + j, d, G, at + j, d, row, I0, G, at, d, j, left)
             multiply(U, j * n + j + 1, I1, G, at + j, d, scale, j, I0, left)
-        # From the last row up, solve Lᵀx = D⁻¹L⁻¹B and LᵀM⁻¹ = D⁻¹L⁻¹, whose right side is 0 above its diagonal D⁻¹.
+        # From the last row up, solve Lᵀx = D⁻¹L⁻¹B′ and LᵀM′⁻¹ = D⁻¹L⁻¹, whose right side is 0 above its diagonal D⁻¹.
         for i in range(d - 1, -1, -1):
             at, left = i * n + i + 1, d - 1 - i
             subtract(x, i, I0, U, i * n + d, I0, x, i + 1, U, at, I0, left, I1)
@@ -133,7 +134,8 @@ def refresh(M: Floats, B: Floats, inverse: Floats, solution: Floats, logdet: Flo
 
 def example() -> None:
     """Call :func:`refresh`, so that it is compiled."""
-    refresh(np.eye(2)[None], np.zeros((1, 2)), np.empty((1, 2, 2)), np.empty((1, 2)), np.empty(1))
+    reading = Reading(np.eye(2), np.zeros(2), 1.0, 1.0)
+    refresh(np.eye(2)[None], np.zeros((1, 2)), reading, np.empty((1, 2, 2)), np.empty((1, 2)), np.empty(1))
 
 
 CODE = FastCode("code for batches of users", refresh, example)

@@ -44,7 +44,8 @@ class LSBGreedy(LinearPolicy):
 
     It learns from all positions. So if users leave after a click, it underestimates items at lower positions. See
     :class:`LinearPolicy`. alpha="theory" is (1/σ)·sqrt(log det M_t + 2·log(1/δ)) + 1, computed for each user at each
-    step; it does not depend on a horizon. delta: δ in (0, 1].
+    step; it does not depend on a horizon. With a prior, it is that of :func:`thali.theory.prior_optimism`, with
+    log det M′ - log det Σ⁻¹ in place of its bound. delta: δ in (0, 1].
     """
 
     features = "gains"
@@ -56,7 +57,8 @@ class LSBGreedy(LinearPolicy):
 
     def theoretical_alpha(self, state: State) -> Floats:
         """Return the α that is computed from det M (users,)."""
-        return theory.determinant_optimism(state.logdet, self.sigma, self.delta)
+        radius = 1.0 if self.prior is None else theory.prior_radius(self.catalog.d, self.delta)
+        return theory.determinant_optimism(self.information(state), self.sigma, self.delta, radius)
 
 
 class CascadeLinUCB(LinearPolicy):
@@ -78,9 +80,7 @@ class CascadeLinUCB(LinearPolicy):
 
     def theoretical_alpha(self, state: State) -> Floats:
         """Return the α of Zong et al. for this horizon (users,)."""
-        n = self._horizon()
-        alpha = theory.optimism(self.catalog.d, self.K, n, self.sigma, delta=1.0 / (n * self.K))
-        return np.full(state.users, alpha)
+        return self._horizon_alpha(state, 1.0 / (self._horizon() * self.K))
 
 
 class C3UCB(CascadeLinUCB):

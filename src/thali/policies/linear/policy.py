@@ -29,6 +29,8 @@ from thali.policies.examined import RULES
 from thali.policies.linear import posterior
 from thali.policies.linear.forgetting import ClickReading, Discount, Forgetting, Window
 from thali.policies.linear.learning import accumulate, observe
+from thali.policies.linear.posterior import Posterior, Reading
+from thali.policies.linear.prior import Prior
 from thali.policies.linear.state import LinearState
 from thali.policies.state import State
 from thali.tools import checks
@@ -40,6 +42,8 @@ DEFAULT_OPTIMISM = 0.8
 #: The default σ, which is that of the paper; and the default σ for sampling, where it is the assumed noise
 #: (docs/decisions.md).
 DEFAULT_SIGMA, SAMPLING_SIGMA = 0.1, 0.2
+#: The default σ with a prior, and the factor in the default α with a prior (docs/decisions.md).
+PRIOR_SIGMA, PRIOR_OPTIMISM = 0.3, 0.25
 # A larger α could make products in the bounds of the search engine overflow.
 MOST_OPTIMISM = 1e100
 
@@ -48,6 +52,10 @@ EXPLORE = ("optimism", "sampling", "epsilon")
 
 class LinearPolicy(Policy):
     """Greedy lists under linear attraction: the index of item e is xᵀθ̄ + α·sqrt(xᵀM⁻¹x).
+
+    With a prior θ ~ N(μ, Σ), M′ = (M - I) + Σ⁻¹ and B′ = B + σ²Σ⁻¹μ take the place of M and B in the index and in θ̄.
+    The state still holds M and B, so a policy with another prior can use it. In the same way, a state of a policy with
+    another σ can be used: M is then read as I + (σ_M/σ)²·(M - I).
 
     This class implements Algorithm 1 of the paper and its relatives. Symbols: M, B and θ̄ = σ⁻²M⁻¹B as in the paper;
     x = Δ(e|S) for features="gains", and x = Δ(e|∅) for features="items". The policy learns from the positions that
@@ -63,7 +71,9 @@ class LinearPolicy(Policy):
     sigma: σ ≥ 0.001, the learning rate, 0.1 by default. With explore="sampling", it is the assumed noise, 0.2 by
         default (about the standard deviation of a click that has probability 0.04).
     alpha: α ≥ 0, or "theory" for the value in the theoretical analysis of the policy. By default 0.8/σ, which does not
-        depend on a horizon.
+        depend on a horizon. With a prior, DEFAULT WITH PRIOR.
+    prior: what is believed about people before their first click (:class:`thali.Prior`). By default N(0, I), as in the
+        paper.
     horizon: n, the number of steps, for alpha="theory" if the analysis needs it.
     examined: "first-click" or "last-click". It cannot be changed for policies that learn from all positions.
     explore: "optimism" ranks by the index above, with its bonus for uncertainty. "sampling" shows the greedy list under
@@ -86,6 +96,7 @@ class LinearPolicy(Policy):
     examined: str
     explore: str = "optimism"
     cap: float = inf
+    reading_settings = frozenset({"sigma"})
 
     def __init__(
         self,
@@ -94,6 +105,7 @@ class LinearPolicy(Policy):
         *,
         sigma: float | None = None,
         alpha: float | str | None = None,
+        prior: Prior | None = None,
         horizon: int | None = None,
         examined: str | None = None,
         explore: str | None = None,
@@ -114,9 +126,15 @@ class LinearPolicy(Policy):
         if explore is not None:
             self.explore = checks.one_of(f"explore of {self.name}", explore, EXPLORE)
         self.samples = self.explore != "optimism"
+        if prior is not None:
+            prior = checks.instance(f"prior of {self.name}", prior, Prior).arranged(self.name, catalog.topics)
+        self.prior: Prior | None = prior
         if sigma is None:
-            sigma = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
+            without = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
+            sigma = without if prior is None else PRIOR_SIGMA
         self.sigma = checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
+        # For each σ of a state, how the policy reads its M and B. Variants of the policy share it.
+        self._readings: dict[float, Reading] = {}
         if epsilon is not None and self.explore != "epsilon":
             raise ValueError(
                 f"epsilon of {self.name} can only be given with explore='epsilon', got epsilon={epsilon!r} and "
@@ -139,13 +157,13 @@ class LinearPolicy(Policy):
             self.theoretical_alpha(self.init(1))  # if a setting is missing, raises an error now, not at the first list
 
     def _alpha(self, alpha: float | str | None) -> float | str:
-        """Check α and return the value to use."""
+        """Check α and return the value to use. "default" stands for :meth:`default_alpha`."""
         if self.explore != "optimism":
             if alpha is not None:
                 raise ValueError(f"alpha of {self.name} must not be given with explore={self.explore!r}, got {alpha!r}")
             return 0.0
         if alpha is None:
-            return DEFAULT_OPTIMISM / self.sigma
+            return DEFAULT_OPTIMISM / self.sigma if self.prior is None else "default"
         if isinstance(alpha, str):
             if alpha != "theory":
                 raise ValueError(f"alpha of {self.name} must be a number of at least 0, or 'theory', got {alpha!r}")
@@ -175,9 +193,41 @@ class LinearPolicy(Policy):
         return LinearState(type(self).__name__, self.settings, M=M, B=B, updates=updates, **more)
 
     def estimate(self, state: State) -> Floats:
-        """Return θ̄ = σ⁻²M⁻¹B (users, d) (Algorithm 1, line 4)."""
+        """Return θ̄ = σ⁻²M⁻¹B (users, d) (Algorithm 1, line 4). With a prior, σ⁻²M′⁻¹B′."""
+        return np.asarray(self.posterior(state).solution * self.sigma**-2)
+
+    def posterior(self, state: State) -> Posterior:
+        """Return M⁻¹, M⁻¹B and log det M of each user or, with a prior, M′⁻¹, M′⁻¹B′ and log det M′.
+
+        θ ~ N(θ̄, M′⁻¹) is what the policy believes about each user. Do not change the arrays.
+        """
         self.check(state)
-        return np.asarray(state.solution * self.sigma**-2)
+        return self._posterior(state)
+
+    def _posterior(self, state: State) -> Posterior:
+        assert isinstance(state, LinearState)
+        return state.posterior(self.reading(state))
+
+    def reading(self, state: State) -> Reading:
+        """Return how the policy reads M and B of a state, given its prior and the σ of both."""
+        own = state.settings["sigma"]
+        found = self._readings.get(own)
+        return self._readings.setdefault(own, self._new_reading(own)) if found is None else found
+
+    def _new_reading(self, state_sigma: Any) -> Reading:
+        own = checks.number(f"sigma of a state of {self.name}", state_sigma, low=theory.LEAST_SIGMA)
+        if self.prior is not None:
+            return self.prior.reading(self.sigma, own)
+        d = self.catalog.d
+        return Reading(np.eye(d), np.zeros(d), (own / self.sigma) ** 2, 1.0)
+
+    def information(self, state: State) -> Floats:
+        """Return log det M′ - log det Σ⁻¹ (users,): how much has been learned about each user. It is 0 at first.
+
+        Without a prior, this is log det M.
+        """
+        before = 0.0 if self.prior is None else self.prior.logdet
+        return np.maximum(0.0, self._posterior(state).logdet - before)
 
     def optimism(self, state: State) -> Floats:
         """Return the current α of each user (users,)."""
@@ -187,13 +237,27 @@ class LinearPolicy(Policy):
     def _optimism(self, state: State) -> Floats:
         if self.alpha == "theory":
             return self.theoretical_alpha(state)
+        if self.alpha == "default":
+            return self.default_alpha(state)
         alpha = np.empty(state.users)
         alpha.fill(self.alpha)
         return alpha
 
+    def default_alpha(self, state: State) -> Floats:
+        """Return the default α with a prior (users,): DEFAULT WITH PRIOR."""
+        return PRIOR_OPTIMISM * np.sqrt(self.information(state))
+
     def theoretical_alpha(self, state: State) -> Floats:
-        """Return the α of Theorem 2 for this horizon, assuming ‖θ*‖ ≤ 1 (users,)."""
-        return np.full(state.users, theory.optimism(self.catalog.d, self.K, self._horizon(), self.sigma))
+        """Return the α of Theorem 2 for this horizon (users,). It assumes ‖θ*‖ ≤ 1 or, with a prior, θ* ~ N(μ, Σ)."""
+        return self._horizon_alpha(state, 1.0 / self._horizon())
+
+    def _horizon_alpha(self, state: State, delta: float) -> Floats:
+        about = self.catalog.d, self.K, self._horizon(), self.sigma
+        if self.prior is None:
+            alpha = theory.optimism(*about, delta=delta)
+        else:
+            alpha = theory.prior_optimism(*about, self.prior.largest_variance, delta=delta)
+        return np.full(state.users, alpha)
 
     def gains(self, lists: Any) -> Floats:
         """Return the features x at every position (users, K, d).
@@ -209,17 +273,18 @@ class LinearPolicy(Policy):
     def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
         """Return lists as :meth:`choose` does, but only with items that each user may be shown."""
         assert isinstance(state, LinearState)
-        estimate, alpha = state.solution * self.sigma**-2, self._optimism(state)
+        inverse, solution, _ = self._posterior(state)
+        estimate, alpha = solution * self.sigma**-2, self._optimism(state)
         if self.explore == "sampling":
             normal = np.stack([generator.standard_normal(self.catalog.d) for generator in rng])
-            posterior.draw(state.arrays["M"], estimate, normal, estimate)
+            posterior.draw(state.arrays["M"], self.reading(state), estimate, normal, estimate)
         if self.threads == 1:
-            lists = self._build(estimate, state.inverse, alpha, choice)
+            lists = self._build(estimate, inverse, alpha, choice)
         else:
             lists = np.empty((state.users, self.K), dtype=np.int64)
 
             def build(users: slice) -> None:
-                lists[users] = self._build(estimate[users], state.inverse[users], alpha[users], choice.part(users))
+                lists[users] = self._build(estimate[users], inverse[users], alpha[users], choice.part(users))
 
             by_parts(build, state.users, self.threads)
         if self.explore == "epsilon":
@@ -254,32 +319,35 @@ class LinearPolicy(Policy):
 
     def _learn(self, state: State, clicks: Booleans, gains: Floats, number: Integers | None) -> None:
         assert isinstance(state, LinearState)
-        self.check_precision(state.M, state.updates)
+        self.check_precision(state)
         if self.forgetting is None:
-            self.add(state.M, state.B, clicks, gains)
+            self.add(state, clicks, gains)
         else:
             latest = state.clock if number is None else number
-            reading = ClickReading(RULES[self.examined], self.sigma**-2, self.positions)
-            self.forgetting.learn(state, gains, clicks, latest, reading)
+            how = ClickReading(RULES[self.examined], state.settings["sigma"] ** -2, self.positions)
+            self.forgetting.learn(state, gains, clicks, latest, how)
         state.updates += 1
         state.refresh()
 
-    def add(self, M: Floats, B: Floats, clicks: Booleans, gains: Floats, *, times: float = 1.0) -> None:
-        """Update M (users, d, d) and B (users, d) in place, as in Algorithm 1, lines 13-17, without forgetting.
+    def add(self, state: State, clicks: Booleans, gains: Floats, *, times: float = 1.0) -> None:
+        """Update M and B of a state in place, as in Algorithm 1, lines 13-17, without forgetting.
 
-        times=-1 subtracts what an earlier call has added, except for rounding.
+        M keeps the σ of the state. times=-1 subtracts what an earlier call has added, except for rounding. The caller
+        then calls ``state.refresh()``.
         """
-        factor = np.full(len(B), times)
-        accumulate(M, B, gains, clicks, RULES[self.examined], self.sigma**-2, self.positions, factor)
+        M, B, precision = state.arrays["M"], state.arrays["B"], state.settings["sigma"] ** -2
+        accumulate(M, B, gains, clicks, RULES[self.examined], precision, self.positions, np.full(len(B), times))
 
-    def check_precision(self, M: Floats, updates: Integers) -> None:
-        """Raise an error if M (users, d, d) is too large for an accurate M⁻¹ after one more list."""
+    def check_precision(self, state: State) -> None:
+        """Raise an error if M is too large for an accurate M′⁻¹ after one more list."""
         memory = inf if self.forgetting is None else self.forgetting.memory
-        user = posterior.first_inexact(M, updates, self.K, memory)
+        reading, updates = self.reading(state), state.arrays["updates"]
+        largest_error = min(1.0, reading.least / reading.ratio)
+        user = posterior.first_inexact(state.arrays["M"], updates, self.K, memory, largest_error)
         if user >= 0:
             raise ValueError(
                 f"sigma of {self.name} must be larger to learn from so many lists, because rounding errors would make "
-                f"M⁻¹ wrong, got sigma={self.sigma:g} after {updates[user]} lists for user {user}"
+                f"M⁻¹ wrong, got sigma={state.settings['sigma']:g} after {updates[user]} lists for user {user}"
             )
 
     def variant(self, K: int, alpha: float | str | None = None) -> Self:
@@ -310,9 +378,9 @@ class LinearPolicy(Policy):
             return
         assert isinstance(state, LinearState)
         kind = c.kind if self.features == "gains" else FIXED
-        rule, precision, positions = RULES[self.examined], self.sigma**-2, self.positions
+        rule, precision, positions = RULES[self.examined], state.settings["sigma"] ** -2, self.positions
         M, B = state.arrays["M"], state.arrays["B"]
-        self.check_precision(M, state.arrays["updates"])
+        self.check_precision(state)
 
         def learn(users: slice) -> None:
             observe(kind, c.sparse, lists[users], clicks[users], rule, precision, positions, M[users], B[users])

@@ -1,4 +1,4 @@
-"""What a linear policy has learned: M and B, and what is computed from them."""
+"""What a linear policy has learned: M and B, and the posterior that is computed from them and a prior."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from thali.policies.linear import batches, posterior
 from thali.policies.linear.forgetting import KEPT
+from thali.policies.linear.posterior import Posterior, Reading
 from thali.policies.state import State
 from thali.tools.types import Floats, Integers
 
@@ -21,8 +22,10 @@ FEW_TOPICS = 18
 class LinearState(State):
     """The state of a linear policy: M (users, d, d), B (users, d), updates (users,), and the arrays for forgetting.
 
-    It also has inverse = M⁻¹, solution = M⁻¹B (so θ̄ = σ⁻²·solution) and logdet = log det M. These are computed from M
-    and B alone. They are not saved, but they are the same, bit for bit, when a state is loaded.
+    M = I + σ⁻²Σxxᵀ and B = Σx·click, whatever the prior of the policy is: the I is part of the format. So a policy with
+    another prior can use the same state. A policy with another σ can use it too, because ``settings`` contain the σ of
+    M. The posterior belongs to a state and a prior (:meth:`posterior`). It is computed from M and B alone. It is not
+    saved, but it is the same, bit for bit, when a state is loaded.
     """
 
     family = "linear"
@@ -41,32 +44,31 @@ class LinearState(State):
                 f"M (users, d, d), B (users, d) and updates (users,) must have matching shapes, and M and B must be "
                 f"float64, got {M.dtype} {M.shape}, {B.dtype} {B.shape} and {updates.shape}"
             )
-        self.inverse: Floats = np.empty_like(M)
-        self.solution: Floats = np.empty_like(B)
-        self.logdet: Floats = np.empty(users)
-        self.refresh()
+        # The last posterior that was needed, and the reading for which it was computed.
+        self._read: tuple[Reading, Posterior] | None = None
 
     def of(self, M: Floats, B: Floats, updates: Integers) -> Self:
         """Return a state of the same policy with these statistics, which are neither copied nor checked."""
         other = copy(self)
         other.__dict__["arrays"] = {**self.arrays, "M": M, "B": B, "updates": updates}
-        other.inverse, other.solution, other.logdet = np.empty_like(M), np.empty_like(B), np.empty(len(B))
-        other.refresh()
+        other._read = None
         return other
 
+    def posterior(self, reading: Reading) -> Posterior:
+        """Return the posterior for a prior and a σ. Do not change its arrays: :meth:`refresh` updates them in place.
+
+        Cost: O(d³) for each user, or nothing if the last call had the same reading.
+        """
+        if self._read is None or self._read[0] is not reading:
+            self._read = reading, compute(self.arrays["M"], self.arrays["B"], reading)
+        return self._read[1]
+
     def refresh(self, users: slice = ALL_USERS) -> None:
-        """Recompute inverse, solution and logdet. Call this after you write to M or B. Cost: O(d³) for each user."""
-        M, B = self.arrays["M"], self.arrays["B"]  # attribute access would take longer than the computation itself
-        arrays = M[users], B[users], self.inverse[users], self.solution[users], self.logdet[users]
-        count, d = arrays[1].shape
-        if count == 1 and d <= FEW_TOPICS:
-            posterior.refresh(*arrays)
-        elif batches.CODE.ready():
-            batches.refresh(*arrays)
-        else:
-            begin = perf_counter()
-            posterior.refresh(*arrays)
-            batches.CODE.plain_took(perf_counter() - begin)
+        """Recompute the posterior, if there is one. Call this after you write to M or B. Cost: O(d³) for each user."""
+        if self._read is not None:
+            M, B = self.arrays["M"], self.arrays["B"]  # attribute access would take longer than the computation itself
+            reading, (inverse, solution, logdet) = self._read
+            compute(M[users], B[users], reading, Posterior(inverse[users], solution[users], logdet[users]))
 
     def check(self) -> None:
         """Raise an error unless M is symmetric with eigenvalues ≥ 1, B is finite, and updates and clock are ≥ 0."""
@@ -76,3 +78,19 @@ class LinearState(State):
         eigenvalues = np.linalg.eigvalsh(self.M)
         if (self.M.transpose(0, 2, 1) != self.M).any() or (eigenvalues[:, 0] < 1 - 1e-9 * eigenvalues[:, -1]).any():
             raise ValueError("M must be symmetric, and none of its eigenvalues may be below 1")
+
+
+def compute(M: Floats, B: Floats, reading: Reading, out: Posterior | None = None) -> Posterior:
+    """Compute the posterior of M (users, d, d) and B (users, d), and return it in these arrays or in new ones."""
+    count, d = B.shape
+    if out is None:
+        out = Posterior(np.empty_like(M), np.empty_like(B), np.empty(count))
+    if count == 1 and d <= FEW_TOPICS:
+        posterior.refresh(M, B, reading, *out)
+    elif batches.CODE.ready():
+        batches.refresh(M, B, reading, *out)
+    else:
+        begin = perf_counter()
+        posterior.refresh(M, B, reading, *out)
+        batches.CODE.plain_took(perf_counter() - begin)
+    return out

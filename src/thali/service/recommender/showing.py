@@ -29,8 +29,9 @@ class Measured(NamedTuple):
 
 def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measured:
     """Compute the numbers of a list (K,) of item numbers for one user. Cost: O(K·s² + K²·s), with s topics per item."""
-    estimate, alpha = state.solution[0] * policy.sigma**-2, float(policy.optimism(state)[0])
-    parts = explain(policy.catalog, chosen, estimate, state.inverse[0], alpha, features=policy.features)
+    inverse, solution, _ = policy.posterior(state)
+    estimate, alpha = solution[0] * policy.sigma**-2, float(policy.optimism(state)[0])
+    parts = explain(policy.catalog, chosen, estimate, inverse[0], alpha, features=policy.features)
     beliefs, explorations = parts.belief.tolist(), parts.exploration.tolist()
     total = sum(map(abs, beliefs)) + sum(explorations)
     return Measured(

@@ -52,7 +52,8 @@ class Taste:
     def by_topic(self, policy: LinearPolicy, names: Sequence[Any]) -> list[TopicTaste]:
         """Return the estimated preference for each topic, with the interval that the learner explores."""
         estimate = policy.estimate(self.state)[0]
-        half = policy.optimism(self.state)[0] * np.sqrt(np.maximum(0.0, np.diagonal(self.state.inverse[0])))
+        variances = np.diagonal(policy.posterior(self.state).inverse[0])
+        half = policy.optimism(self.state)[0] * np.sqrt(np.maximum(0.0, variances))
         return [
             TopicTaste(topic, middle, middle - width, middle + width)
             for topic, middle, width in zip(names, estimate.tolist(), half.tolist(), strict=True)
@@ -66,9 +67,11 @@ class Taste:
     def learn(self, learner: Learner, *lessons: Lesson, times: int = 1) -> Taste:
         """Return the taste after more lessons, in this order. With times=-1, remove the lessons, up to rounding."""
         M, B = self.state.arrays["M"].copy(), self.state.arrays["B"].copy()
+        taste = self.with_statistics(M, B, self.updates + times * len(lessons), self.sequence + 1)
         for lesson in lessons:
-            learner.variant(lesson.clicks.shape[1], None).add(M, B, lesson.clicks, lesson.gains, times=float(times))
-        return self.with_statistics(M, B, self.updates + times * len(lessons), self.sequence + 1)
+            policy = learner.variant(lesson.clicks.shape[1], None)
+            policy.add(taste.state, lesson.clicks, lesson.gains, times=float(times))
+        return taste
 
 
 @dataclass(slots=True)

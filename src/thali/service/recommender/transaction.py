@@ -190,7 +190,7 @@ class Transaction:
             taste = self._without(taste, learner, shown)
         if clicked is not None:
             try:
-                learner.variant(len(shown.items), None).check_precision(taste.state.M, taste.state.updates)
+                learner.variant(len(shown.items), None).check_precision(taste.state)
             except ValueError as error:
                 message = str(error).removesuffix(" for user 0")
                 raise Refused("impression", f"must not be learned from: {message}") from None

@@ -1,0 +1,345 @@
+"""The prior: what is believed about a person's preferences before the first click. It is learned from other people."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from thali.policies.linear.posterior import Reading
+from thali.policies.linear.state import LinearState, compute
+from thali.tools import checks
+from thali.tools.files import atomic_file
+from thali.tools.types import Floats
+
+if TYPE_CHECKING:
+    from thali.policies.linear.policy import LinearPolicy
+
+FORMAT = "thali-prior-1"
+# Eigenvalues of a covariance must be in this range, and the largest at most so many times the smallest. Otherwise
+# rounding errors would make the posterior wrong.
+LEAST_VARIANCE, MOST_VARIANCE, MOST_CONDITION = 1e-30, 1e30, 1e12
+# EM stops after this many iterations, or when an iteration raises the log-likelihood by less than this for each person.
+MOST_ITERATIONS, SMALL_GAIN = 100, 1e-4
+# The first iterations use at most this many people, and the last ones everybody. People are read in parts of this size.
+FEW_PEOPLE, MOST_FINAL_ITERATIONS, PART = 1000, 5, 256
+
+
+class Prior:
+    """A normal distribution of preferences over people, θ ~ N(μ, Σ), from which every person starts.
+
+    The paper starts every person at N(0, I) and learns everything about them from their own clicks. A policy with a
+    prior (``prior=``) shows good lists from the first one on, because most people resemble others. What a state holds
+    does not depend on the prior, so a better prior serves everybody at once.
+
+    Parameters
+    ----------
+    mean: μ (d,), or one number for all topics.
+    covariance: Σ (d, d), symmetric and positive definite. The largest eigenvalue may be up to 1e12 times the smallest.
+    topics: the names of the topics, in the order of the rows. A policy matches them with the topics of its catalog by
+        name. By default, the topics of the catalog in their order.
+
+    Examples
+    --------
+    >>> import thali
+    >>> tastes = [[0.8, 0.2, 0.0], [0.6, 0.3, 0.1], [0.7, 0.1, 0.2]]
+    >>> prior = thali.Prior.from_preferences(tastes, topics=["crime", "comedy", "war"])
+    >>> prior.mean.round(2)
+    array([0.61, 0.23, 0.16])
+    >>> catalog = thali.Catalog([[0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]], topics=["war", "crime", "comedy"])
+    >>> policy = thali.CascadeLSB(catalog, K=2, prior=prior)
+    >>> policy.recommend(policy.init(users=1))
+    array([[1, 2]])
+
+    """
+
+    def __init__(self, mean: Any, covariance: Any, topics: Iterable[Hashable] | None = None) -> None:
+        Sigma = checks.floats("covariance of Prior", covariance, (None, None), "(d, d)")
+        d = len(Sigma)
+        if Sigma.shape != (d, d) or d == 0:
+            raise ValueError(f"covariance of Prior must have shape (d, d), got {Sigma.shape}")
+        mu = np.full(d, mean) if np.ndim(mean) == 0 else mean
+        #: μ (d,), read-only.
+        self.mean: Floats = checks.read_only(checks.floats("mean of Prior", mu, (d,), "(d,)"))
+        #: Σ (d, d), read-only and exactly symmetric.
+        self.covariance: Floats = checks.read_only(_symmetric(Sigma))
+        self._variances = _eigenvalues(self.covariance)
+        #: The names of the topics as text (d,), or None.
+        self.topics: tuple[str, ...] | None = None if topics is None else _topics(topics, d)
+
+    def __repr__(self) -> str:
+        return f"Prior(d={self.d}, topics={None if self.topics is None else list(self.topics)})"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Prior)
+            and self.topics == other.topics
+            and np.array_equal(self.mean, other.mean)
+            and np.array_equal(self.covariance, other.covariance)
+        )
+
+    __hash__ = object.__hash__
+
+    @property
+    def d(self) -> int:
+        """The number of topics."""
+        return len(self.mean)
+
+    @property
+    def largest_variance(self) -> float:
+        """λ_max(Σ), the largest variance of x·θ for any x with ‖x‖₂ = 1."""
+        return float(self._variances[-1])
+
+    @cached_property
+    def precision(self) -> Floats:
+        """Σ⁻¹ (d, d), read-only and exactly symmetric."""
+        inverse = np.linalg.inv(self.covariance)
+        return checks.read_only((inverse + inverse.T) / 2.0)
+
+    @cached_property
+    def logdet(self) -> float:
+        """The logarithm of det Σ⁻¹."""
+        return float(np.linalg.slogdet(self.precision)[1])
+
+    @classmethod
+    def from_preferences(cls, theta: Any, topics: Iterable[Hashable] | None = None) -> Prior:
+        """Return a prior from the known preferences of some people, theta (people, d).
+
+        All-zero rows are dropped: nothing is known about these people. The mean and covariance of the others are shrunk
+        as in :meth:`learn`, which also makes the covariance invertible. (Preferences that sum to 1 have a singular
+        covariance.) Cost: O(people·d²).
+        """
+        tastes = checks.floats("theta of from_preferences", theta, (None, None), "(people, d)")
+        known = tastes[tastes.any(axis=1)]
+        if not known.size:
+            raise ValueError(
+                f"theta of from_preferences must have at least one row that is not all 0, got shape {tastes.shape}"
+            )
+        people, d = known.shape
+        default = Normal(np.full(d, 1.0 / d), np.eye(d) / d**2)
+        moments = Moments(people, known.sum(axis=0), known.T @ known)
+        default = default._replace(covariance=_spherical(_shrunk(moments, default, 1.0).covariance))
+        return cls(*_shrunk(moments, default, float(d)), topics)
+
+    @classmethod
+    def learn(cls, policy: LinearPolicy, state: LinearState) -> Prior:
+        """Return a prior that is learned from what a policy has learned about other people, from M and B alone.
+
+        This is empirical Bayes: the prior under which the clicks of all people in the state are most likely, found by
+        EM. Let P = Σ⁻¹ + σ⁻²Σ_t xxᵀ for each person, where σ is that of the policy. The E-step computes
+        θ ~ N(m, P⁻¹) with m = P⁻¹(Σ⁻¹μ + σ⁻²Σ_t x·click). The M-step sets μ to the mean of m, and Σ to the mean of
+        P⁻¹ + (m-μ)(m-μ)ᵀ, over all people.
+
+        With few people, this would be far too certain. So the likelihood is penalized, which makes the M-step a mean
+        over people and a default: the default counts as one person in μ, and as d people in Σ. The default is the prior
+        of the policy, if it has one. Otherwise it is a taste that is spread evenly, with μ_j = 1/d for each topic and
+        Σ = s²·I. Here s² is learned in the same way, with 1/d² as its default, which counts as one person. The
+        penalized likelihood never decreases. EM stops when it hardly increases, after at most 100 iterations.
+
+        policy: a policy of the linear family. state: its state, with the people to learn from. People who have not been
+        shown a list are ignored.
+
+        Cost: O(d³) for each person and iteration. With more than 1,000 people, the first iterations use 1,000 people,
+        evenly spread over the state, and the last 5 use everybody. 20,000 people at d=40 take TIME.
+        """
+        policy.check(state)
+        if not isinstance(state, LinearState):
+            raise TypeError(
+                f"policy of Prior.learn must be one of the linear family, such as thali.CascadeLSB, got {policy.name}"
+            )
+        seen = np.flatnonzero(state.arrays["updates"] > 0)
+        if not seen.size:
+            raise ValueError("state of Prior.learn must have at least one person who has been shown a list, got none")
+        everybody = People(state.M[seen], state.B[seen], float(state.settings["sigma"]), policy.sigma)
+        spread = slice(None, None, -(-seen.size // FEW_PEOPLE))
+        few = everybody._replace(M=everybody.M[spread], B=everybody.B[spread])
+        d = policy.catalog.d
+        if policy.prior is None:
+            even = Normal(np.full(d, 1.0 / d), np.eye(d) / d**2)
+            (_, covariance), _ = few.em(even, even, 1.0, MOST_ITERATIONS, spherical=True)[-1]
+            default = Normal(even.mean, covariance)
+        else:
+            default = Normal(policy.prior.mean, policy.prior.covariance)
+        learned, _ = few.em(default, default, float(d), MOST_ITERATIONS)[-1]
+        if few.B.shape != everybody.B.shape:
+            learned, _ = everybody.em(learned, default, float(d), MOST_FINAL_ITERATIONS)[-1]
+        return cls(*learned, policy.catalog.topics)
+
+    def arranged(self, owner: str, topics: Sequence[Hashable]) -> Prior:
+        """Return the prior with its topics in this order. Raise ValueError unless it has the same topics."""
+        if self.d != len(topics):
+            raise ValueError(f"prior of {owner} must have as many topics as the catalog ({len(topics)}), got {self.d}")
+        names = tuple(map(str, topics))
+        if self.topics is None or self.topics == names:
+            return self
+        missing, unknown = set(names) - set(self.topics), set(self.topics) - set(names)
+        if missing:
+            raise ValueError(
+                f"prior of {owner} must have the topics of the catalog, got a prior without {_some(missing)}, "
+                f"but with {_some(unknown)}"
+            )
+        at = {name: j for j, name in enumerate(self.topics)}
+        order = [at[name] for name in names]
+        return Prior(self.mean[order], self.covariance[np.ix_(order, order)], names)
+
+    def reading(self, sigma: float, state_sigma: float) -> Reading:
+        """Return how a policy with this prior and σ reads the statistics of a state with its own σ."""
+        shift = sigma**2 * (self.precision @ self.mean)
+        return Reading(checks.writable(self.precision), shift, (state_sigma / sigma) ** 2, 1.0 / self.largest_variance)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the prior to a JSON file, atomically. Numbers are written so that they can be read back exactly."""
+        content = {
+            "format": FORMAT,
+            "topics": self.topics,
+            "mean": self.mean.tolist(),
+            "covariance": self.covariance.tolist(),
+        }
+        with atomic_file(path) as file:
+            file.write(json.dumps(content, ensure_ascii=False).encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Prior:
+        """Load a prior from a file written by :meth:`save`. It is equal to the saved prior, bit for bit."""
+        if not Path(path).exists():
+            raise FileNotFoundError(f"path of Prior.load must be a file written by prior.save, found nothing at {path}")
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if not isinstance(content, dict) or content.get("format") != FORMAT:
+                raise ValueError(f"format must be {FORMAT!r}")
+            return cls(content["mean"], content["covariance"], content["topics"])
+        except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise ValueError(
+                f"path of Prior.load must be a complete file written by prior.save, got {path}: {reason}"
+            ) from error
+
+
+class Normal(NamedTuple):
+    """A normal distribution N(mean, covariance)."""
+
+    mean: Floats
+    covariance: Floats
+
+
+class Moments(NamedTuple):
+    """The sums over people of 1, E[θ] and E[θθᵀ]."""
+
+    people: float
+    first: Floats
+    second: Floats
+
+
+def _shrunk(moments: Moments, default: Normal, weight: float) -> Normal:
+    """Return the most likely mean and covariance, given a default that counts as one person in the mean, and as
+    ``weight`` people in the covariance. This is the M-step of :meth:`Prior.learn`.
+    """
+    people, first, second = moments
+    mean = (first + default.mean) / (people + 1.0)
+    about = second - np.outer(first, mean) - np.outer(mean, first) + people * np.outer(mean, mean)
+    off = mean - default.mean
+    covariance = (about + np.outer(off, off) + weight * default.covariance) / (people + weight)
+    return Normal(mean, (covariance + covariance.T) / 2.0)
+
+
+def _spherical(covariance: Floats) -> Floats:
+    """Return s²·I with the same trace."""
+    d = len(covariance)
+    return np.eye(d) * float(np.trace(covariance) / d)
+
+
+def _symmetric(covariance: Floats) -> Floats:
+    skew = np.abs(covariance - covariance.T)
+    if skew.max() > 1e-12 * np.abs(covariance).max():
+        i, j = (int(n) for n in np.unravel_index(np.argmax(skew), skew.shape))
+        raise ValueError(
+            f"covariance of Prior must be symmetric, got {covariance[i, j]:g} at ({i}, {j}) and {covariance[j, i]:g} "
+            f"at ({j}, {i})"
+        )
+    return (covariance + covariance.T) / 2.0
+
+
+def _eigenvalues(covariance: Floats) -> Floats:
+    """Check the eigenvalues of a covariance, and return them in ascending order."""
+    variances = np.linalg.eigvalsh(covariance)
+    least, most = float(variances[0]), float(variances[-1])
+    if least <= 0.0 or most > MOST_CONDITION * least:
+        raise ValueError(
+            "covariance of Prior must be positive definite, with no eigenvalue above 1e12 times the smallest, got "
+            f"eigenvalues from {least:g} to {most:g}. Prior.from_preferences returns such a covariance"
+        )
+    if least < LEAST_VARIANCE or most > MOST_VARIANCE:
+        raise ValueError(
+            f"eigenvalues of the covariance of Prior must be from {LEAST_VARIANCE:g} to {MOST_VARIANCE:g}, got "
+            f"{least if least < LEAST_VARIANCE else most:g}"
+        )
+    return np.asarray(variances)
+
+
+def _topics(topics: Iterable[Hashable], d: int) -> tuple[str, ...]:
+    names = tuple(map(str, checks.sequence("topics of Prior", topics)))
+    if len(names) != d:
+        raise ValueError(f"topics of Prior must have one name for each of the {d} rows of covariance, got {len(names)}")
+    if len(set(names)) < d:
+        twice = next(name for n, name in enumerate(names) if name in names[:n])
+        raise ValueError(f"topics of Prior must be different from one another, got {twice!r} twice")
+    return names
+
+
+def _some(names: set[str]) -> str:
+    """Return at most three names, for an error message."""
+    shown = ", ".join(map(repr, sorted(names)[:3]))
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+class People(NamedTuple):
+    """What is known about the people from whom a prior is learned: M (people, d, d), B (people, d), and how to read
+    them: the σ of M, and that of the policy.
+    """
+
+    M: Floats
+    B: Floats
+    state_sigma: float
+    sigma: float
+
+    def expectation(self, prior: Prior) -> tuple[Moments, float]:
+        """The E-step: return the expected moments of θ, and the log-likelihood of all clicks up to a constant."""
+        reading = prior.reading(self.sigma, self.state_sigma)
+        people, d = self.B.shape
+        first, second, likelihood = np.zeros(d), np.zeros((d, d)), 0.0
+        for begin in range(0, people, PART):
+            part = slice(begin, begin + PART)
+            B = self.B[part]
+            found = compute(np.ascontiguousarray(self.M[part]), np.ascontiguousarray(B), reading)
+            means = found.solution * self.sigma**-2
+            first += means.sum(axis=0)
+            second += found.inverse.sum(axis=0) + means.T @ means
+            # log ∫ N(θ; μ, Σ)·exp(σ⁻²(b·θ - θᵀSθ/2)) dθ, which follows from the density of N(m, P⁻¹)
+            likelihood += 0.5 * (np.sum((B + reading.shift) * means) * self.sigma**-2 - found.logdet.sum())
+        likelihood += 0.5 * people * (prior.logdet - prior.mean @ prior.precision @ prior.mean)
+        return Moments(people, first, second), likelihood
+
+    def em(
+        self, start: Normal, default: Normal, weight: float, iterations: int, *, spherical: bool = False
+    ) -> list[tuple[Normal, float]]:
+        """Return the prior before each iteration of EM, with its penalized log-likelihood, and at last the result."""
+        found: list[tuple[Normal, float]] = []
+        now = start
+        for _ in range(iterations):
+            prior = Prior(*now)
+            moments, likelihood = self.expectation(prior)
+            off = prior.mean - default.mean
+            penalty = off @ prior.precision @ off - weight * prior.logdet
+            penalty += weight * np.sum(default.covariance * prior.precision)
+            found.append((now, likelihood - 0.5 * float(penalty)))
+            if len(found) > 1 and found[-1][1] - found[-2][1] < SMALL_GAIN * len(self.B):
+                break
+            now = _shrunk(moments, default, weight)
+            if spherical:
+                now = Normal(now.mean, _spherical(now.covariance))
+        return found
