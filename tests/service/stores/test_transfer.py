@@ -5,13 +5,14 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from recommending import SIGMA, TOPICS, assert_same, films, learned, recommender
+from recommending import SIGMA, TOPICS, K, assert_same, films, learned, recommender
 from storing import opened, transaction
 from typer.testing import CliRunner
 
 import thali
 from thali.cli import store as commands
 from thali.cli.app import app
+from thali.service.recommender import Recommender
 from thali.service.recommender.replay import Interrupted, replay
 from thali.service.stores import StoreError, open_store
 from thali.service.stores.sql import KEYS, TABLES
@@ -139,6 +140,27 @@ def test_an_import_replaces_only_with_replace_and_earlier_feedback_can_no_longer
         assert rec.undo(first).clicked is None
         assert_same(learned(rec, "ana"), imported)
         assert rec.stats().learners["default"].users == 1
+
+
+def test_an_export_with_another_sigma_is_converted(tmp_path):
+    """What the store then believes is what a store with the other σ would have learned from the same clicks."""
+    urls = {sigma: f"sqlite:///{tmp_path}/{sigma}.db" for sigma in (0.1, 0.4)}
+    for sigma, url in urls.items():
+        with Recommender(thali.CascadeLSB(films(), K=K, sigma=sigma), url) as rec:
+            for user in ("ana", "bob") if sigma == 0.1 else ("bob",):
+                shown = rec.recommend(user, candidates=[f"film {e}" for e in range(K)])
+                rec.feedback(shown.id, [1])
+    with opened(urls[0.1]) as store:
+        export_learned(store, tmp_path / "e.jsonl")
+    with Recommender(thali.CascadeLSB(films(), K=K, sigma=0.4), urls[0.4]) as rec:
+        expected = learned(rec, "bob")
+        with opened(urls[0.4]) as store:
+            import_learned(tmp_path / "e.jsonl", store, replace=True)
+        for user in ("ana", "bob"):
+            updates, M, B = learned(rec, user)
+            assert updates == expected[0]
+            np.testing.assert_allclose(M, expected[1], rtol=1e-13)
+            np.testing.assert_array_equal(B, expected[2])
 
 
 @pytest.mark.parametrize(

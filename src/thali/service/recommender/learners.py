@@ -23,6 +23,8 @@ class Learner:
 
     def __init__(self, name: str, policy: LinearPolicy, share: float) -> None:
         self.name, self.policy, self.share = name, policy, share
+        #: The σ of the statistics in the store. The policy may read them with another σ.
+        self.stored_sigma = policy.sigma
         self._variants: dict[tuple[int, float | None], LinearPolicy] = {}
 
     @property

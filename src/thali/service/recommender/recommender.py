@@ -39,7 +39,7 @@ from thali.service.recommender.operations import (
 from thali.service.recommender.tastes import Taste, Tastes
 from thali.service.recommender.transaction import PATIENCE_S, Transaction, perform
 from thali.service.stores import SqlStore, StoreError, open_store
-from thali.service.stores.records import Counts, Statistics, id_floor
+from thali.service.stores.records import Counts, Statistics, different_settings, id_floor
 from thali.service.stores.topics import Topics
 from thali.service.stores.waiting import BLOCKING, run_blocking
 from thali.tools import checks
@@ -174,13 +174,13 @@ class Recommender:
             settings = json.loads(json.dumps(learner.settings))
             if name not in known:
                 store.add_learner(name, settings)
-            elif known[name] != settings:
-                stored = {key: known[name].get(key) for key in settings if known[name].get(key) != settings[key]}
-                different = {key: settings[key] for key in stored}
+            elif stored := different_settings(known[name], settings):
+                different = {key: settings.get(key) for key in stored}
                 raise ValueError(
                     f"learner {name!r} must have the settings that the store has for it, {stored}, got {different}. "
                     "To use different settings, give the learner a new name"
                 )
+            learner.stored_sigma = known.get(name, settings)["sigma"]
         running = json.dumps(self.learners.describe())
         if store.meta("running") != running:
             store.set_meta("running", running)
@@ -195,7 +195,7 @@ class Recommender:
     def blank_taste(self, learner: str) -> Taste:
         """Return the taste of a new user under a learner."""
         if learner not in self._blanks:
-            self._blanks[learner] = Taste.blank(self.known_learner(learner).policy)
+            self._blanks[learner] = Taste.blank(self.known_learner(learner))
         return self._blanks[learner]
 
     def known_learner(self, name: str) -> Learner:

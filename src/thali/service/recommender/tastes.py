@@ -34,10 +34,11 @@ class Taste:
         return int(self.state.arrays["updates"][0])
 
     @classmethod
-    def blank(cls, policy: LinearPolicy) -> Taste:
+    def blank(cls, learner: Learner) -> Taste:
         """Return the taste of a user about whom nothing is known."""
-        state = policy.init(1)
+        state = learner.policy.init(1)
         assert isinstance(state, LinearState)
+        state.settings["sigma"] = learner.stored_sigma
         return cls(state, 0)
 
     def with_statistics(self, M: Floats, B: Floats, updates: int, sequence: int) -> Taste:

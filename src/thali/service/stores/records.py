@@ -155,6 +155,23 @@ def unpack(numbers: bytes, d: int) -> tuple[Floats, Floats]:
     return M, values[:d].copy()
 
 
+def with_sigma(M: Floats, sigma: float, wanted: float) -> Floats:
+    """Convert M (d, d) = I + σ⁻²Σxxᵀ to another σ. Return M itself if the σ is the same."""
+    if sigma == wanted:
+        return M
+    identity = np.eye(len(M))
+    return identity + (sigma / wanted) ** 2 * (M - identity)
+
+
+def different_settings(stored: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the stored settings of a learner that differ from the given ones and on which its statistics depend.
+
+    σ is not among them, because statistics with one σ can be read with another.
+    """
+    names = {**stored, **given}.keys() - {"sigma"}
+    return {name: stored.get(name) for name in sorted(names) if stored.get(name) != given.get(name)}
+
+
 def statistics_size(d: int) -> int:
     """Return how many 8-byte numbers are stored per user and learner."""
     return d * (d + 3) // 2

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from thali.service.stores.records import Key, Statistics, StoreError, Writes, pack
+from thali.service.stores.records import Key, Statistics, StoreError, Writes, different_settings, pack, with_sigma
 from thali.service.stores.sql import KEYS, TABLES, SqlStore
 from thali.service.stores.sqlite import SqliteStore
 from thali.service.stores.topics import Topics, later_positions, move_statistics
+from thali.theory import LEAST_SIGMA
 from thali.tools import checks
 from thali.tools.files import atomic_path
 
@@ -166,7 +167,8 @@ def import_learned(
 
     The whole file is checked before anything is written. If the store already has statistics of a user and learner in
     the file, that is an error, unless replace is true. In that case the imported statistics replace the stored ones,
-    and undoing feedback from before the import no longer changes them. Topics are matched by name. Topics that the
+    and undoing feedback from before the import no longer changes them. If a learner's σ differs from that in the store,
+    its M is converted. Topics are matched by name. Topics that the
     store does not have are dropped, and topics that the file does not have start blank. An empty store takes over the
     file's topics and learners.
     """
@@ -179,14 +181,16 @@ def import_learned(
             store.add_topics(0, header["topics"])
             sets = [header["topics"]]
             store.set_meta("id", secrets.token_hex(16))
-        for name, settings in header["learners"].items():
+        learners = header["learners"]
+        for name, settings in learners.items():
             if name not in known:
                 store.add_learner(name, settings)
-            elif known[name] != settings:
+            elif different_settings(known[name], settings):
                 raise ValueError(
                     f"{source}: learner {name!r} must have the same settings as in the store, {known[name]}, "
                     f"got {settings}"
                 )
+        stored = {name: known.get(name, settings).get("sigma") for name, settings in learners.items()}
     topics = Topics(sets)
     blank = Statistics(topics.current, 0, 0, pack(np.eye(topics.d), np.zeros(topics.d)))
     positions = later_positions(header["topics"], sets[-1])
@@ -201,7 +205,9 @@ def import_learned(
     for page in _lines(source, header, PAGE):
         imported: dict[Key, Statistics] = {}
         for line in page:
-            M, B = move_statistics(np.array(line["M"]), np.array(line["B"]), positions, topics.d)
+            own = stored[line["learner"]]
+            M = with_sigma(np.array(line["M"]), learners[line["learner"]].get("sigma", own), own)
+            M, B = move_statistics(M, np.array(line["B"]), positions, topics.d)
             imported[line["user"], line["learner"]] = Statistics(topics.current, line["updates"], 1, pack(M, B))
         with store.transaction(PATIENCE_S):
             store.unlearn(imported)
@@ -234,6 +240,11 @@ def _check_file(path: Path, store: SqlStore | None = None) -> tuple[dict[str, An
                 raise ValueError("topics must be different from one another")
             if not isinstance(header["learners"], dict):
                 raise ValueError("learners must be an object that maps the name of each learner to its settings")
+            for name, settings in header["learners"].items():
+                if not isinstance(settings, dict):
+                    raise ValueError(f"settings of learner {name!r} must be an object, got {settings!r}")
+                if "sigma" in settings:
+                    checks.number(f"sigma of learner {name!r}", settings["sigma"], low=LEAST_SIGMA)
         except (ValueError, KeyError, TypeError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
             raise ValueError(
