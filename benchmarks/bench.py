@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cases
 import klucb
@@ -276,8 +277,13 @@ def priors() -> str:
             case = make(np.random.default_rng(0), users=users)
             d = case.catalog.d
             known = thali.Prior.from_preferences(cases.narrow_tastes(np.random.default_rng(1), 500, d))
-            same = {"sigma": 0.3, "alpha": 1.0}
-            kinds = (same, {**same, "prior": thali.Prior(0.0, np.eye(d))}, {}, {"prior": known})
+            same: dict[str, Any] = {"sigma": 0.3, "alpha": 1.0}
+            kinds: tuple[dict[str, Any], ...] = (
+                same,
+                {**same, "prior": thali.Prior(0.0, np.eye(d))},
+                {},
+                {"prior": known},
+            )
             pair = [thali.CascadeLSB(case.catalog, K, **kind) for kind in kinds]
             for warm in (1, 100, 1000):
                 taken = speed.compared(pair, case.model, warm=warm, repeats=6000 // (users + 19))

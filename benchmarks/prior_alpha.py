@@ -90,7 +90,7 @@ class Case:
     group: str
     name: str
     catalog: thali.Catalog
-    model: thali.DiverseCascade
+    model: thali.ClickModel
     K: int
     prior: thali.Prior
 

@@ -357,6 +357,17 @@ def test_the_learned_prior_is_close_to_the_truth_with_many_people():
     assert value["learned"] > value["none"]
 
 
+def test_a_prior_is_learned_with_the_sigma_that_the_policy_has_with_a_prior():
+    state, _ = history(thali.CascadeLSB(catalog(), K), users=5, steps=20)
+
+    def learned(**settings):
+        return thali.Prior.learn(thali.CascadeLSB(catalog(), K, **settings), state)
+
+    assert learned() == learned(sigma=0.3)
+    assert learned(explore="sampling") == learned(sigma=0.3)
+    assert learned(sigma=0.1) != learned()
+
+
 def test_people_who_were_shown_nothing_are_ignored_and_the_policys_prior_is_the_default():
     policy = thali.CascadeLSB(catalog(), K, sigma=0.3)
     state, _ = history(policy, users=3, steps=10)

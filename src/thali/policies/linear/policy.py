@@ -130,10 +130,15 @@ class LinearPolicy(Policy):
         if prior is not None:
             prior = checks.instance(f"prior of {self.name}", prior, Prior).arranged(self.name, catalog.topics)
         self.prior: Prior | None = prior
-        if sigma is None:
-            without = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
-            sigma = without if prior is None else PRIOR_SIGMA
-        self.sigma = checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
+        given = None if sigma is None else checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
+        #: The σ of this policy with a prior, whether or not it has one: the given σ or the default.
+        self.sigma_with_prior: float = PRIOR_SIGMA if given is None else given
+        if prior is not None:
+            self.sigma = self.sigma_with_prior
+        elif given is None:
+            self.sigma = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
+        else:
+            self.sigma = given
         # For each σ of a state, how the policy reads its M and B. Variants of the policy share it.
         self._readings: dict[float, Reading] = {}
         if epsilon is not None and self.explore != "epsilon":
@@ -251,7 +256,7 @@ class LinearPolicy(Policy):
         policy that forgets counts at most the lists that it remembers: W for a window, 1/(1-γ) for a discount.
         """
         memory = inf if self.forgetting is None else self.forgetting.memory
-        return np.sqrt(np.log1p(np.minimum(state.arrays["updates"], memory)))
+        return np.asarray(np.sqrt(np.log1p(np.minimum(state.arrays["updates"], memory))))
 
     def theoretical_alpha(self, state: State) -> Floats:
         """Return the α of Theorem 2 for this horizon (users,). It assumes ‖θ*‖ ≤ 1 or, with a prior, θ* ~ N(μ, Σ)."""
