@@ -278,12 +278,8 @@ def priors() -> str:
             d = case.catalog.d
             known = thali.Prior.from_preferences(cases.narrow_tastes(np.random.default_rng(1), 500, d))
             same: dict[str, Any] = {"sigma": 0.3, "alpha": 1.0}
-            kinds: tuple[dict[str, Any], ...] = (
-                same,
-                {**same, "prior": thali.Prior(0.0, np.eye(d))},
-                {},
-                {"prior": known},
-            )
+            prior = thali.Prior(0.0, np.eye(d))
+            kinds: tuple[dict[str, Any], ...] = (same, {**same, "prior": prior}, {}, {"prior": known})
             pair = [thali.CascadeLSB(case.catalog, K, **kind) for kind in kinds]
             for warm in (1, 100, 1000):
                 taken = speed.compared(pair, case.model, warm=warm, repeats=6000 // (users + 19))
