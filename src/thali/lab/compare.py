@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from thali.lab.informed import informed
 from thali.lab.problems import Problem
-from thali.lab.settings import PAPER
+from thali.lab.settings import INFORMED, PAPER
 from thali.lab.simulate import Run, simulate
 from thali.policies import POLICIES, Oracle, Policy, class_of, optimistic
 
@@ -30,9 +31,15 @@ class Summary:
 
 
 def policies_for(problem: Problem, names: Sequence[str] = PAPER, **settings: Any) -> dict[str, Policy]:
-    """Create policies from the registry for a problem. Only policies with an α get the settings; the oracle gets θ*."""
+    """Create policies from the registry for a problem. Only policies with an α get the settings; the oracle gets θ*.
+
+    Policies that know something about other people (:mod:`thali.lab.informed`) are not in the registry.
+    """
     policies: dict[str, Policy] = {}
     for name in names:
+        if name in INFORMED:
+            policies[name] = informed(name, problem)
+            continue
         given = settings if optimistic(name) else {}
         if issubclass(class_of(name), Oracle):
             given = {"theta": problem.theta}
