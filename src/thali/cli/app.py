@@ -36,10 +36,11 @@ for command in (
     experiments.run,
     experiments.sweep,
     experiments.robustness,
+    experiments.first_lists,
     experiments.report,
     warmup.warmup,
 ):
-    app.command(command.__name__.rstrip("_"))(command)
+    app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from thali.lab.problems import Problem
-from thali.lab.settings import GROWING, INFORMED, LEARNED_PRIOR, PRIOR
+from thali.lab.settings import GROWING, LEARNED_PRIOR, PRIOR
 from thali.lab.simulate import Run, simulate
 from thali.policies import POLICIES, CascadeLSB, Oracle, Policy, Prior
 from thali.policies.linear.policy import PRIOR_SIGMA
@@ -109,16 +109,18 @@ def arrive(
 
 
 def add_policy(name: str) -> None:
-    """Import the class that a name of the form module:Class names, and add it to POLICIES. Ignore other names."""
-    if name in INFORMED or name in POLICIES or ":" not in name:
+    """Import the class that a name of the form module:Class names, and add it to POLICIES under this name."""
+    if ":" in name and name in POLICIES:
         return
-    module, _, kind = name.partition(":")
+    module, colon, kind = name.partition(":")
     try:
+        if not (module and colon and kind):
+            raise ValueError("there must be a name on each side of a colon")
         found = getattr(importlib.import_module(module), kind)
     except (ImportError, ValueError, AttributeError) as error:
         raise ValueError(
             f"policy must be module:Class, a class in a module that Python can import, got {name!r}: {error}"
         ) from error
     if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise ValueError(f"policy must be module:Class, a subclass of thali.Policy, got {name!r}: {found!r}")
+        raise ValueError(f"policy must be module:Class, a subclass of thali.Policy, got {name!r}, which is {found!r}")
     POLICIES[name] = found

@@ -87,8 +87,8 @@ class Curve:
         fields = {name: getattr(self, name)[keep] for name in ("regret", "clicks", "best", "gamma", "lists")}
         diversity = {name: values[keep] for name, values in self.diversity.items()}
         number = None if self.number is None else self.number[keep]
-        people = tuple(self.people[at] for at in keep)
-        return replace(self, people=people, diversity=diversity, number=number, **fields)
+        kept = tuple(self.people[at] for at in keep)
+        return replace(self, people=kept, diversity=diversity, number=number, **fields)
 
     def at(self, share: float) -> tuple[int, Floats]:
         """The recorded step nearest this share of the run, and the regret there (people,)."""

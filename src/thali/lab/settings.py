@@ -23,8 +23,8 @@ KINDS = (
 DRIFTS: tuple[Literal["", "abrupt", "gradual", "back-and-forth"], ...] = ("", "abrupt", "gradual", "back-and-forth")
 #: The paper's algorithms, in the paper's order.
 PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
-#: Policies that know something about other people; :mod:`thali.lab.informed` creates them. The last one learns its prior
-#: from the people who came before.
+#: Policies that know something about other people; :mod:`thali.lab.informed` creates them. The last one learns its
+#: prior from the people who came before.
 PRIOR, LEARNED_PRIOR, STATIC, GROWING = INFORMED = (
     "CascadeLSB-prior",
     "CascadeLSB-learned-prior",

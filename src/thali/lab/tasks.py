@@ -117,8 +117,7 @@ def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
     for policy in experiment.policies:
         known = policy == GREEDY or policy in INFORMED
         if not known:
-            add_policy(policy)
-            class_of(policy)
+            _find(policy)
         if (policy == GREEDY) != (experiment.suite == "approximation"):
             allowed = f"must be {GREEDY}" if experiment.suite == "approximation" else f"must not include {GREEDY}"
             raise ValueError(f"policies of {experiment.name} {allowed}, got {policy!r}")
@@ -127,6 +126,13 @@ def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
         for setting in settings:
             tasks += [Task(experiment, policy, setting, split, seed) for split in range(len(shares(experiment)))]
     return tasks
+
+
+def _find(policy: str) -> None:
+    """Check that a policy is in the registry. A class of your own, module:Class, is first added to it."""
+    if ":" in policy:
+        add_policy(policy)
+    class_of(policy)
 
 
 def perform(task: Task, problem: Problem) -> pl.DataFrame:
@@ -145,8 +151,9 @@ def perform(task: Task, problem: Problem) -> pl.DataFrame:
 
 
 def _policy(task: Task, problem: Problem) -> Policy:
-    """The policy of a task. A worker does not know yet the classes of your own that were added in another process."""
-    add_policy(task.policy)
+    """The policy of a task."""
+    if task.policy not in INFORMED:
+        _find(task.policy)
     given = {}
     if task.setting is not None:
         given = {"alpha": task.setting.alpha, "sigma": task.setting.sigma, "horizon": task.experiment.steps}
