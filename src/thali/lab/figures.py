@@ -33,11 +33,11 @@ COLORS = {
     "RankedKLUCB": "#ef8a62",
     "RankedExp3": "#66a61e",
     "IndependentBandits": "#1b1b1b",
-    PRIOR: "#009e73",
-    LEARNED_PRIOR: "#d55e00",
-    GROWING: "#d55e00",
-    STATIC: "#555555",
-    "MostPopular": "#a6761d",
+    PRIOR: "#228833",
+    LEARNED_PRIOR: "#ff7f00",
+    GROWING: "#ff7f00",
+    STATIC: "#333333",
+    "MostPopular": "#c49c94",
 }
 # For all other policies, such as your own: colors that differ from those above and from each other, also for
 # color-blind readers. No two of the first twenty policies have both the same color and the same dashes.
@@ -259,7 +259,7 @@ def share_panels(
     columns = min(2, len(panels))
     shape = (-(-len(panels) // columns), columns)
     figure, grid = plt.subplots(
-        *shape, figsize=(5.2 * shape[1], 3.4 * shape[0] + 0.6), layout="constrained", squeeze=False
+        *shape, figsize=(5.2 * shape[1], 3.4 * shape[0] + 0.6), layout="constrained", squeeze=False, sharey=True
     )
     for axes, (title, lines) in zip(grid.flat, panels, strict=False):
         for line in lines:
@@ -271,7 +271,9 @@ def share_panels(
         if log:
             axes.set_xscale("log")
         _style(axes)
-        axes.set(title=title, xlabel=xlabel, ylabel="share of the best list's clicks (%)")
+        axes.set(title=title, xlabel=xlabel)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("share of the best list's clicks (%)")
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     _legend(figure, grid.flat, ncols=3)

@@ -17,7 +17,6 @@ from thali.lab.settings import GROWING, LEARNED_PRIOR, PRIOR
 from thali.lab.simulate import Run, simulate
 from thali.policies import POLICIES, CascadeLSB, Oracle, Policy, Prior
 from thali.policies.linear.policy import PRIOR_SIGMA
-from thali.tools.types import Floats
 
 #: From how many other people, with how many lists each, a prior is learned.
 PEOPLE, LISTS = 300, 50
@@ -38,25 +37,17 @@ def informed(name: str, problem: Problem) -> Policy:
     catalog, K = problem.catalog, problem.K
     if name == LEARNED_PRIOR:
         return CascadeLSB(catalog, K, prior=_learned(problem))
-    tastes = _tastes(name, problem)
+    assert problem.others is not None
+    assert problem.others.theta is not None
+    tastes = problem.others.theta
     if name == PRIOR:
         return CascadeLSB(catalog, K, prior=Prior.from_preferences(tastes, catalog.topics))
     return Oracle(catalog, K, theta=tastes.mean(axis=0))
 
 
-def _tastes(name: str, problem: Problem) -> Floats:
-    """The tastes of other people (people, d), or ValueError if there are none."""
-    if problem.others is None or problem.others.theta is None:
-        raise ValueError(
-            f"policies of {problem.name} must not include {name}, which knows something about other people: only "
-            "experiments on a data set have other people"
-        )
-    return problem.others.theta
-
-
 def _learned(problem: Problem) -> Prior:
-    tastes = _tastes(LEARNED_PRIOR, problem)[:PEOPLE]
     model: Any = problem.others
+    tastes = model.theta[:PEOPLE]
     without = CascadeLSB(problem.catalog, problem.K)
     shown = simulate(without, model.with_theta(tastes), LISTS, problem.others_seed, points=1)
     return learn(problem, shown.state)

@@ -19,7 +19,7 @@ from thali.lab.informed import add_policy, arrive
 from thali.lab.problems import Problem
 from thali.lab.settings import GROWING, INFORMED, KINDS, Experiment, Setting
 from thali.lab.simulate import simulate
-from thali.lab.sources import shares
+from thali.lab.sources import ARTIFICIAL, shares
 from thali.lists import diversity, greedy_lists, optimal_list
 from thali.people import DiverseCascade
 from thali.policies import POLICIES, Policy, class_of, optimistic
@@ -121,6 +121,11 @@ def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
         if (policy == GREEDY) != (experiment.suite == "approximation"):
             allowed = f"must be {GREEDY}" if experiment.suite == "approximation" else f"must not include {GREEDY}"
             raise ValueError(f"policies of {experiment.name} {allowed}, got {policy!r}")
+        if policy in INFORMED and experiment.source in ARTIFICIAL:
+            raise ValueError(
+                f"policies of {experiment.name} must not include {policy}, which knows something about other people: "
+                "only experiments on a data set have other people"
+            )
         with_alpha = not known and optimistic(policy)
         settings: tuple[Setting | None, ...] = (experiment.settings if with_alpha else ()) or (None,)
         for setting in settings:
