@@ -48,7 +48,7 @@ def test_help_and_version(tmp_path):
     assert thali("--version", cwd=tmp_path).stdout.strip() == "0.1.0"
 
 
-@pytest.mark.parametrize("command", [(), ("serve",), ("catalog", "build"), ("run",), ("robustness",)])
+@pytest.mark.parametrize("command", [(), ("serve",), ("catalog", "build"), ("run",), ("robustness",), ("first-lists",)])
 def test_help_fits_into_80_columns_without_cutting_anything(monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "80")
     text = CliRunner().invoke(app, [*command, "--help"]).stdout

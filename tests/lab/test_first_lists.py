@@ -315,7 +315,7 @@ def test_workers_import_your_own_policy_from_the_current_folder(data, folder):
         (("movielens", "--policy", "no_such_module:Mine"), "got 'no_such_module:Mine': No module named"),
         (("movielens", "--policy", "policy_of_ours:Nobody"), "has no attribute 'Nobody'"),
         (("movielens", "--policy", "policy_of_ours:Other"), "a subclass of thali.Policy, got 'policy_of_ours:Other'"),
-        (("movielens", "--splits", "300"), "splits must be at most the number of people (200), got 300"),
+        (("movielens", "--splits", "3000"), "splits must be at most the number of people (1000), got 3000"),
         (("movielens", "--data", "nowhere"), "nowhere"),
     ],
 )

@@ -348,7 +348,7 @@ def first_lists(
         typer.Option(min=1, help="Number of topics (default: 18 for movielens, 40 for songs-hetrec, 10 for yelp-*)."),
     ] = None,
     K: Annotated[int, typer.Option("--K", min=1, help="Number of items per list.")] = 10,
-    users: Annotated[int, typer.Option(min=2, help="Number of simulated people from each data set.")] = 200,
+    users: Annotated[int, typer.Option(min=2, help="Number of simulated people from each data set.")] = 1000,
     steps: Annotated[int, typer.Option(min=1, help="Number of lists shown to each person.")] = 1000,
     splits: Splits = None,
     data: Data = None,

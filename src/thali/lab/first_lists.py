@@ -192,7 +192,7 @@ def not_below(policy: str, base: str, by: float) -> Measure:
     def measure(results: Results, prefix: str, settings: str) -> list[Check]:
         experiments, missing = curves_of(results, prefix, settings, (policy, base))
         return [
-            Check(f"{where}, first {step} lists, share of {policy} - {base}", difference(a, b, point), -by)
+            Check(f"{where}, {_first(step)}, share of {policy} - {base}", difference(a, b, point), -by)
             for where, (a, b) in experiments
             for point, step in enumerate(a.steps.tolist())
         ] + missing
@@ -206,7 +206,7 @@ def above(policy: str, base: str, by: float, lists: int) -> Measure:
     def make(where: str, a: Curve, b: Curve) -> Check:
         at = np.flatnonzero(a.steps == lists)
         found = difference(a, b, int(at[0])) if at.size else UNKNOWN
-        return Check(f"{where}, first {lists} lists, share of {policy} - {base}", found, by)
+        return Check(f"{where}, {_first(lists)}, share of {policy} - {base}", found, by)
 
     return in_each_experiment((policy, base), make)
 
@@ -221,6 +221,10 @@ def after_arrivals(seen: int, low: float) -> Measure:
         return Check(label, _mean_of(curve, later), low)
 
     return in_each_experiment((GROWING,), make)
+
+
+def _first(lists: int) -> str:
+    return "first list" if lists == 1 else f"first {lists} lists"
 
 
 def _among(curve: Curve, low: int, high: int) -> Booleans:
@@ -244,6 +248,6 @@ def _percent(share: float) -> float:
 
 
 def _cell(number: Estimate, signed: bool) -> str:
-    half = (number.high - number.low) / 2.0
-    text = f"{number.value:+.1f}" if signed else f"{number.value:.1f}"
+    half, value = (number.high - number.low) / 2.0, round(number.value, 1) + 0.0  # never -0.0
+    text = f"{value:+.1f}" if signed else f"{value:.1f}"
     return f"{text} ± {half:.1f}" if half > 0.0 else text  # no interval: it is exact, or there is only one split
