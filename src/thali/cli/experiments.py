@@ -1,8 +1,7 @@
-"""The commands for experiments: reproduce, experiments, run, sweep, robustness, first-lists and report."""
+"""The commands for experiments: reproduce, experiments, run, sweep, robustness and report."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -116,7 +115,7 @@ def reproduce(
 
     Example: thali reproduce --full --at practical
     """
-    require("thali reproduce", "lab", *FIGURES, *_workers_need(cluster))
+    require("thali reproduce", "lab", *FIGURES, *workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.report import build
@@ -131,7 +130,7 @@ def reproduce(
         console.print(f"[yellow]left out[/]: {reason}", soft_wrap=True)
     if not kept:
         raise ValueError("nothing to run: no data set of these experiments was found")
-    _perform(kept if full else [experiment.shrunk() for experiment in kept], data, out, workers, cluster, seed, console)
+    perform(kept if full else [experiment.shrunk() for experiment in kept], data, out, workers, cluster, seed, console)
     console.print("Writing figures and report ...")
     report = build(out)
     console.print(ledger_table(report.findings))
@@ -203,15 +202,15 @@ def run(
 
     Example: thali run mine/first --interactions clicks.csv --items items.csv
     """
-    require("thali run", "lab", *ROWS, *_workers_need(cluster))
+    require("thali run", "lab", *ROWS, *workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.terminal import outcomes_table
 
     console = Console(width=max(WIDE, Console().width))
     tables = Tables(interactions, items, separator, duplicates, at_least, most_active_users, most_active_items)
-    experiment = _changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
-    results = _perform([experiment], data, out, workers, cluster, seed, console)
+    experiment = changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
+    results = perform([experiment], data, out, workers, cluster, seed, console)
     console.print(outcomes_table(results, [experiment.name]))
     console.print(
         f"Results: {out / 'rows' / experiment.name}. To draw figures, run: thali report {out}", soft_wrap=True
@@ -250,7 +249,7 @@ def sweep(
 
     Example: thali sweep synthetic/20k --alpha 1,8,theory --sigma 0.1,1
     """
-    require("thali sweep", "lab", *FIGURES, *_workers_need(cluster))
+    require("thali sweep", "lab", *FIGURES, *workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.figures import sweep as draw
@@ -259,11 +258,11 @@ def sweep(
 
     console = Console()
     tables = Tables(interactions, items, separator, duplicates, at_least, most_active_users, most_active_items)
-    experiment = _changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
+    experiment = changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
     without_alpha = [policy for policy in experiment.policies if policy in POLICIES and not optimistic(policy)]
     if without_alpha:
         raise ValueError(f"policies of sweep must have the parameter alpha, got {', '.join(without_alpha)}")
-    results = _perform([experiment], data, out, workers, cluster, seed, console)
+    results = perform([experiment], data, out, workers, cluster, seed, console)
     for policy in experiment.policies:
         console.print(sweep_table(results, experiment, policy))
     console.print(f"Figure: {draw(results, experiment.name, out / 'figures')}", soft_wrap=True)
@@ -303,7 +302,7 @@ def robustness(
 
     Example: thali robustness movielens --policies CascadeLSB,LSBGreedy
     """
-    require("thali robustness", "lab", *FIGURES, *_workers_need(cluster))
+    require("thali robustness", "lab", *FIGURES, *workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.robustness import Matrix
@@ -317,7 +316,7 @@ def robustness(
     chosen = [e if full else e.shrunk() for e in experiments_on(check_source(source), d, K, named)]
     chosen = [replace(e, users=users or e.users, steps=steps or e.steps) for e in chosen]
     chosen = [replace(e, splits=min(e.splits, e.users)) for e in chosen]
-    results = _perform(chosen, data, out, workers, cluster, seed, console)
+    results = perform(chosen, data, out, workers, cluster, seed, console)
     matrix = Matrix.of(results, source, named, robustness_cell(d, K))
     for line in matrix.describe_kinds(fitted(source, None if data is None else str(data), d, K)):
         console.print(line, highlight=False)
@@ -327,71 +326,6 @@ def robustness(
     page = out / f"robustness-{source}.md"
     page.write_text(matrix.markdown(), encoding="utf-8")
     console.print(f"Figure: {matrix.draw(out / 'figures')}; tables: {page}", soft_wrap=True)
-
-
-def first_lists(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE...", help="Data sets, such as movielens, songs-hetrec, yelp-core40 or yelp-hin."
-        ),
-    ],
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Your own policy, as module:Class, such as mine:Best for the class Best in mine.py. The class is "
-            "called with a catalog and K. Can be used several times."
-        ),
-    ] = None,
-    d: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of topics (default: 18 for movielens, 40 for songs-hetrec, 10 for yelp-*)."),
-    ] = None,
-    K: Annotated[int, typer.Option("--K", min=1, help="Number of items per list.")] = 10,
-    users: Annotated[int, typer.Option(min=2, help="Number of simulated people from each data set.")] = 1000,
-    steps: Annotated[int, typer.Option(min=1, help="Number of lists shown to each person.")] = 1000,
-    splits: Splits = None,
-    data: Data = None,
-    out: Out = Path("results"),
-    workers: Workers = None,
-    cluster: Cluster = None,
-    seed: Seed = 0,
-) -> None:
-    """Compare policies over each person's first lists.
-
-    Print which share of the best list's clicks each policy has earned after 1, 5, 10, 20, 50, 100 and 1,000 lists, and
-    how much this differs from a list that is the same for everybody, and from CascadeLSB without a prior. Then draw a
-    figure. You can stop with Ctrl-C; the same command then resumes where it stopped.
-
-    Example: thali first-lists movielens --users 20 --steps 100
-
-    Example: thali first-lists movielens yelp-core40 --policy mine:Best
-    """
-    require("thali first-lists", "lab", *FIGURES, *_workers_need(cluster))
-    from rich.console import Console
-
-    from thali.lab.first_lists import Shares, draw, markdown
-    from thali.lab.informed import add_policy
-    from thali.lab.settings import first_lists as experiment_on
-    from thali.lab.sources import check_source
-    from thali.lab.terminal import share_table
-
-    console = Console(width=max(WIDE, Console().width))
-    own = tuple(policy or ())
-    if own and "" not in sys.path:
-        sys.path.insert(0, "")  # the current folder, which 'python -m thali' can import from, and thali cannot
-    for name in own:
-        add_policy(name)
-    chosen = [experiment_on(check_source(source), d, K, own) for source in dict.fromkeys(sources)]
-    chosen = [_changed(e, users, steps, splits, None, None, None) for e in chosen]
-    results = _perform(chosen, data, out, workers, cluster, seed, console)
-    every = [Shares.of(results, experiment.name) for experiment in chosen]
-    for shares in every:
-        for table in shares.tables():
-            console.print(share_table(table), "")
-    page = out / "first-lists.md"
-    page.write_text(markdown(every), encoding="utf-8")
-    console.print(f"Figure: {draw(every, out / 'figures')}; tables: {page}; results: {out / 'rows'}", soft_wrap=True)
 
 
 def report(
@@ -422,7 +356,7 @@ def report(
     console.print(f"Report: {made.page}; {len(made.pictures)} figures in {folder / 'figures'}", soft_wrap=True)
 
 
-def _workers_need(cluster: str | None) -> tuple[str, ...]:
+def workers_need(cluster: str | None) -> tuple[str, ...]:
     """The modules that the workers need in addition."""
     return () if cluster is None else ("distributed",)
 
@@ -453,7 +387,7 @@ def _experiment(name: str, tables: Tables, d: int | None, K: int | None, data: P
     return replace(experiment, d=d or len(read.topics))
 
 
-def _changed(
+def changed(
     experiment: Experiment,
     users: int | None,
     steps: int | None,
@@ -484,7 +418,7 @@ def _changed(
     return experiment
 
 
-def _perform(
+def perform(
     experiments: Sequence[Experiment],
     data: Path | None,
     out: Path,

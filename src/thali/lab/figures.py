@@ -271,6 +271,7 @@ def share_panels(
         if log:
             axes.set_xscale("log")
         _style(axes)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set(title=title, xlabel=xlabel)
     for axes in grid[:, 0]:
         axes.set_ylabel("share of the best list's clicks (%)")
