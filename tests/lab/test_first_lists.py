@@ -100,7 +100,7 @@ def test_a_prior_is_learned_from_the_clicks_of_others_who_saw_the_lists_of_the_d
     for step in range(7):
         lists = today.recommend(state)
         today.update(state, lists, world.respond(lists, draws[step]))
-    expected = thali.Prior.learn(thali.CascadeLSB(drawn.catalog, 4, sigma=PRIOR_SIGMA), state)
+    expected = thali.Prior.learn(thali.CascadeLSB(drawn.catalog, 4), state)
     assert informed.informed(LEARNED_PRIOR, drawn).prior == expected
 
 
@@ -113,7 +113,7 @@ def test_people_who_come_one_after_another_start_from_what_was_learned_from_the_
     everybody, policy, regret = today.init(users), today, []
     for person in range(users):
         if person in (1, 2, 3, 5, 7, 10):
-            prior = thali.Prior.learn(thali.CascadeLSB(catalog, 4, sigma=PRIOR_SIGMA), everybody)
+            prior = thali.Prior.learn(thali.CascadeLSB(catalog, 4), everybody)
             policy = thali.CascadeLSB(catalog, 4, prior=prior)
         alone = thali.DiverseCascade(drawn.weights, drawn.theta[[person]])
         one = thali.simulate(policy, alone, 4, 0, points=4, people=[numbers[person]], state=everybody.take([person]))

@@ -16,7 +16,6 @@ from thali.lab.problems import Problem
 from thali.lab.settings import GROWING, LEARNED_PRIOR, PRIOR
 from thali.lab.simulate import Run, simulate
 from thali.policies import POLICIES, CascadeLSB, Oracle, Policy, Prior
-from thali.policies.linear.policy import PRIOR_SIGMA
 
 #: From how many other people, with how many lists each, a prior is learned.
 PEOPLE, LISTS = 300, 50
@@ -54,11 +53,11 @@ def _learned(problem: Problem) -> Prior:
 
 
 def learn(problem: Problem, state: Any) -> Prior:
-    """Learn a prior from the clicks of the people in a state of CascadeLSB, at the σ that policies with a prior use.
+    """Learn a prior from the clicks of the people in a state of CascadeLSB.
 
     The policy passed to :meth:`thali.Prior.learn` has no prior, so that no click counts twice.
     """
-    return Prior.learn(CascadeLSB(problem.catalog, problem.K, sigma=PRIOR_SIGMA), state)
+    return Prior.learn(CascadeLSB(problem.catalog, problem.K), state)
 
 
 def arrive(
