@@ -92,8 +92,8 @@ alpha: .venv/dev ## Compare possible default values of the exploration parameter
 prior-alpha: .venv/dev ## Compare rules for the default α with a prior, and update docs/prior-alpha.md; DATA=folder of the data
 	$(BIN)/python benchmarks/prior_alpha.py $(if $(DATA),--data $(DATA))
 
-first-lists: .venv/lab ## Measure the first lists at full scale, and update docs/first-lists.md: make first-lists DATA=path
-	@$(BIN)/thali reproduce first-lists arriving --full --data $(DATA) --out results/first-lists
+first-lists: .venv/lab ## Measure the first lists at full scale, and update docs/first-lists.md; DATA=folder of the data
+	@$(BIN)/thali reproduce first-lists arriving --full $(if $(DATA),--data $(DATA)) --out results/first-lists
 	@$(BIN)/python benchmarks/first_lists.py results/first-lists
 
 theory: .venv/dev ## Check the paper's theorems and lemmas numerically

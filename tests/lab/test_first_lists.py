@@ -293,7 +293,7 @@ def test_the_command_compares_policies_and_resumes(data, folder, monkeypatch):
     assert mine == popular
     assert (folder / "results" / "figures" / "first-lists.png").exists()
     made = {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")}
-    assert len(made) == 7 * 5
+    assert len(made) == 7 * 6
     assert thali_here(*words, cwd=folder).returncode == 0
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")} == made, "nothing runs again"
 

@@ -63,8 +63,8 @@ def first_lists(
     require("thali first-lists", "lab", *FIGURES, *workers_need(cluster))
     from rich.console import Console
 
+    from thali.lab.compare import add_policy
     from thali.lab.first_lists import Shares, draw, markdown
-    from thali.lab.informed import add_policy
     from thali.lab.settings import first_lists as experiment_on
     from thali.lab.sources import check_source
     from thali.lab.terminal import share_table

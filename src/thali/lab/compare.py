@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,24 @@ def policies_for(problem: Problem, names: Sequence[str] = PAPER, **settings: Any
             given = {"theta": problem.theta}
         policies[name] = POLICIES[name](problem.catalog, problem.K, **given)
     return policies
+
+
+def add_policy(name: str) -> None:
+    """Import the class that a name of the form module:Class names, and add it to POLICIES under this name."""
+    if ":" in name and name in POLICIES:
+        return
+    module, colon, kind = name.partition(":")
+    try:
+        if not (module and colon and kind):
+            raise ValueError("there must be a name on each side of a colon")
+        found = getattr(importlib.import_module(module), kind)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"policy must be module:Class, a class in a module that Python can import, got {name!r}: {error}"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise ValueError(f"policy must be module:Class, a subclass of thali.Policy, got {name!r}, which is {found!r}")
+    POLICIES[name] = found
 
 
 def compare(

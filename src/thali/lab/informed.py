@@ -1,11 +1,10 @@
-"""Policies that know something about other people, people who come one after another, and policies of your own.
+"""Policies that know something about other people, and people who come one after another.
 
 What is known comes from :attr:`thali.lab.problems.Problem.others`, or from the people who came earlier.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 from thali.lab.problems import Problem
 from thali.lab.settings import GROWING, LEARNED_PRIOR, PRIOR
 from thali.lab.simulate import Run, simulate
-from thali.policies import POLICIES, CascadeLSB, Oracle, Policy, Prior
+from thali.policies import CascadeLSB, Oracle, Policy, Prior
 
 #: From how many other people, with how many lists each, a prior is learned.
 PEOPLE, LISTS = 300, 50
@@ -96,21 +95,3 @@ def arrive(
 
     fields = {name: joined(name) for name in ("regret", "value", "clicks", "lists", "best", "last_loss")}
     return Run(runs[0].steps, state=everybody, **fields)
-
-
-def add_policy(name: str) -> None:
-    """Import the class that a name of the form module:Class names, and add it to POLICIES under this name."""
-    if ":" in name and name in POLICIES:
-        return
-    module, colon, kind = name.partition(":")
-    try:
-        if not (module and colon and kind):
-            raise ValueError("there must be a name on each side of a colon")
-        found = getattr(importlib.import_module(module), kind)
-    except (ImportError, ValueError, AttributeError) as error:
-        raise ValueError(
-            f"policy must be module:Class, a class in a module that Python can import, got {name!r}: {error}"
-        ) from error
-    if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise ValueError(f"policy must be module:Class, a subclass of thali.Policy, got {name!r}, which is {found!r}")
-    POLICIES[name] = found

@@ -14,8 +14,8 @@ import numpy as np
 from thali import theory
 from thali.catalog.catalog import Catalog
 from thali.lab.code import CODE, own_code
-from thali.lab.compare import policies_for
-from thali.lab.informed import add_policy, arrive
+from thali.lab.compare import add_policy, policies_for
+from thali.lab.informed import arrive
 from thali.lab.problems import Problem
 from thali.lab.settings import GROWING, INFORMED, KINDS, Experiment, Setting
 from thali.lab.simulate import simulate
