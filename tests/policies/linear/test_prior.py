@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal
 
 import thali
 from thali import theory
+from thali.lab.problems import synthetic
 from thali.policies import POLICIES
 from thali.policies.linear.policy import LinearPolicy
 from thali.policies.linear.prior import Normal, People
@@ -380,6 +381,36 @@ def test_people_who_were_shown_nothing_are_ignored_and_the_policys_prior_is_the_
 
 
 # Optimism
+
+
+def test_the_default_alpha_with_a_prior_grows_from_0_with_the_lists_that_are_remembered():
+    prior = some_prior()
+    for forgetting, most in (({}, np.inf), ({"window": 4}, 4.0), ({"discount": 0.9}, 10.0)):
+        policy = thali.CascadeLSB(catalog(), K, prior=prior, **forgetting)
+        assert policy.sigma == 0.3
+        state = policy.init(2)
+        np.testing.assert_array_equal(
+            policy.recommend(state), np.tile(thali.greedy_lists(catalog(), prior.mean[None], K), (2, 1))
+        )
+        for t in range(15):
+            np.testing.assert_allclose(policy.optimism(state), np.sqrt(np.log(1 + min(t, most))), rtol=1e-12)
+            policy.update(state, policy.recommend(state), np.zeros((2, K), dtype=bool))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mean", [(1 / 3, 1 / 3, 1 / 3), (0.2, 0.2, 0.6)])
+def test_with_a_wrong_prior_everybody_still_finds_the_best_list(mean):
+    """On the paper's synthetic problem, where α = 0 leaves many people on another list forever."""
+    problem = synthetic(20)
+    prior = thali.Prior(mean, 0.2**2 * np.eye(3))
+    found = {
+        alpha: thali.simulate(
+            thali.CascadeLSB(problem.catalog, problem.K, prior=prior, alpha=alpha), problem.model, steps=20_000, seed=1
+        ).last_loss
+        for alpha in (None, 0.0)
+    }
+    assert (found[None] < 1e-9).mean() >= 0.9  # the others are trying out another list just then
+    assert (found[0.0] < 1e-9).mean() < 0.9
 
 
 def test_the_theoretical_alpha_with_a_prior():
