@@ -90,7 +90,7 @@ def test_every_part_on_the_first_lists_has_a_place_in_its_page(monkeypatch):
     monkeypatch.setattr(first_lists.Shares, "every", lambda results, suite: [])
     for page, texts in first_lists.parts(None, []).items():
         places = re.findall(r"<!-- (?!end)(.*?) -->", (DOCS / page).read_text())
-        assert [name for name in places if name != "wrong priors"] == list(texts)
+        assert places == list(texts)
 
 
 def test_parts_are_filled_in_and_figures_are_copied(script, tmp_path):
