@@ -141,25 +141,26 @@ def assign_seats(new_block, sizes, kinds, seats, blocks):
 
 
 @kernel
-def seat_all(seats, d, layout):
-    """Give every group its seat, and write the boxes of the trees."""
+def seat_all(seats, fading, layout):
+    """Give every group its seat, and write the boxes of the trees. fading (d,): whether each topic fades."""
     layout.seat_group[:] = NONE
     for g in range(seats.size):
-        seat(g, seats[g], d, layout)
+        seat(g, seats[g], fading, layout)
         if layout.groups[g, KIND] == TREE:
             enclose(g, layout)
 
 
 @kernel
-def seat(group, n, d, layout):
+def seat(group, n, fading, layout):
     """Give a group the n-th seat: write the indices of its topics and pairs of topics, its mask and its corner."""
-    block, row = n // WIDTH, layout.groups[group]
+    block, row, d = n // WIDTH, layout.groups[group], fading.size
     at = np.int64(layout.blocks[block, BLOCK_GATHER]) + n % WIDTH
     layout.seat_mask[n] = 0
     for a in range(np.int64(row[SIZE])):
         i = np.int64(layout.topics[row[TOPICS] + a])
         layout.gather_index[at] = i
-        layout.seat_mask[n] |= bit_of(i)
+        if fading[i]:
+            layout.seat_mask[n] |= bit_of(i)
         at += WIDTH
         for b in range(a + 1):
             layout.gather_index[at] = i * d + np.int64(layout.topics[row[TOPICS] + b])

@@ -41,7 +41,7 @@ class SearchIndex:
 
     def __init__(self, catalog: Catalog) -> None:
         items = catalog.sparse
-        self.d = catalog.d
+        self._fading = items.fading
         # Parallel items stay parallel as probabilistic coverage grows, but not under max coverage.
         order, start, kinds = _partition(items, parallel=catalog.kind == PROBABILISTIC)
         first_items = order[start[:-1]]
@@ -75,7 +75,7 @@ class SearchIndex:
         self.layout = self._views()
         self.layout.blocks[:] = blocks
         groups.fill(order, start, kinds, items, self.layout)
-        groups.seat_all(seats, self.d, self.layout)
+        groups.seat_all(seats, items.fading, self.layout)
         # For each set of topics, the tree for the next new item. For each number of topics, the next free seat.
         self._trees: dict[bytes, int] = {}
         self._seats: dict[int, int] = {}
@@ -147,7 +147,7 @@ class SearchIndex:
             seat = self._new_block(size)
         self._seats[size] = seat + 1
         self.layout = self._views()
-        groups.seat(group, seat, self.d, self.layout)
+        groups.seat(group, seat, self._fading, self.layout)
         return group
 
     def _new_block(self, size: int) -> int:

@@ -40,7 +40,7 @@ class Layout(NamedTuple):
     group_seat: Any
     """(G,): the seat of each group."""
     seat_mask: Any
-    """(B·8,): the topics of the group in each seat, as a bit mask (topics j and j + 63 share a bit)."""
+    """(B·8,): the fading topics of the group in each seat, as a bit mask (topics j and j + 63 share a bit)."""
 
 
 # Fields of a row of ``groups``: the number of topics, and their offset in ``topics``; the number of slots up to the

@@ -6,7 +6,8 @@ and bounds or scores the eight groups of a block at once. Four facts make it fas
 - Each group has a bound that is valid at all later positions (``bounds.py``). Each visit makes this bound tighter. A
   block needs a visit only if one of its bounds reaches the best index found so far.
 - The index of an item changes only if the coverage of one of its topics changes. So a much tighter bound, such as the
-  index of the group's best item, is valid until an item with one of the group's topics is shown.
+  index of the group's best item, is valid until an item with one of the group's topics is shown. Steady topics do not
+  count here, because their gains never change.
 - On a ray of parallel items, the index is proportional to the scale of the item. As long as the index is positive, the
   largest unused item is the best one (``rays.py``).
 - The boxes of a tree are nested, so the search never looks at most of its items (``trees.py``).
@@ -20,7 +21,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from thali.catalog.coverage import FIXED, MAX, cover
+from thali.catalog.coverage import FIXED, MAX, cover_item
 from thali.lists.engine.bounds import EPSILON, TINY, U0, U1, U2, Belief, W, topic_bounds
 from thali.lists.engine.layout import (
     BLOCK_CORNERS,
@@ -164,9 +165,7 @@ def show(item, items, layout, used, belief, known):
             store(
                 known.current_bound, b * W, where_any(layout.seat_mask, b * W, layout.seat_mask[seat], later, current)
             )
-        for a in range(items.begin[item], items.end[item]):
-            j = items.topics[a]
-            belief.state[j] = cover(belief.kind, items.weights[a], belief.state[j])
+        cover_item(belief.kind, items, item, belief.state)
     known.current_bound[seat], known.best_item[seat] = known.bound[seat], NONE
     if not known.ready[seat // W]:  # a tree; a block of rays has already been visited, unless indices are NaN
         known.heads_used[seat // W] = True
