@@ -1,7 +1,7 @@
 """Exact greedy lists: the best item at each position, found without scoring all items.
 
 Groups of items with the same topics (``engine/index.py``) are arranged in blocks of eight. The search visits blocks,
-and bounds or scores the eight groups of a block at once. Four facts make it fast. None of them is an approximation:
+and bounds or scores the eight groups of a block at once. Five facts make it fast. None of them is an approximation:
 
 - Each group has a bound that is valid at all later positions (``bounds.py``). Each visit makes this bound tighter. A
   block needs a visit only if one of its bounds reaches the best index found so far.
@@ -11,6 +11,7 @@ and bounds or scores the eight groups of a block at once. Four facts make it fas
 - On a ray of parallel items, the index is proportional to the scale of the item. As long as the index is positive, the
   largest unused item is the best one (``rays.py``).
 - The boxes of a tree are nested, so the search never looks at most of its items (``trees.py``).
+- In a fan, two numbers describe each item, so that its index is bounded by a few operations (``fans.py``).
 
 Every bound includes slack for rounding. Items that are not ruled out by a bound are compared by their exact index, and
 ties go to the lowest item number. If no index is positive, all items are scored, because then the largest item of a ray
@@ -29,13 +30,16 @@ from thali.lists.engine.layout import (
     BLOCK_KIND,
     BLOCK_OPERANDS,
     BLOCK_SIZE,
+    FAN,
     FEW_TOPICS,
     ITEMS,
     KIND,
     NONE,
     RAY,
+    TREE,
     block_operands,
 )
+from thali.lists.engine.fans import visit_fans
 from thali.lists.engine.rays import advance, visit_rays
 from thali.lists.engine.scratch import Best, index_of, new_known, new_scratch
 from thali.lists.engine.trees import visit_trees
@@ -64,7 +68,7 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
     for b in range(B):
         size = np.uint64(layout.blocks[b, BLOCK_SIZE])
         many |= size > FEW_TOPICS
-        if layout.blocks[b, BLOCK_KIND] == RAY:
+        if layout.blocks[b, BLOCK_KIND] != TREE:
             operand_length = np.uint64(layout.blocks[b, BLOCK_OPERANDS]) + np.uint64(block_operands(RAY, size))
     # The values of known.head and known.heads_used at the start of a list.
     first_head, head_removed = np.empty(B * W, dtype=np.uint32), np.zeros(B, dtype=np.bool_)
@@ -108,6 +112,8 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
                         continue
                     if layout.blocks[b, BLOCK_KIND] == RAY:
                         best = visit_rays(b, best, items, layout, used, belief, known, scratch)
+                    elif layout.blocks[b, BLOCK_KIND] == FAN:
+                        best = visit_fans(b, best, items, layout, used, belief, known, scratch)
                     else:
                         best = visit_trees(b, best, layout, used, belief, known, scratch)
             item = best.item
