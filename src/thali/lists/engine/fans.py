@@ -67,9 +67,8 @@ def visit_fans(b, best, items, layout, used, belief, known, scratch):
         at += U2 * W
     # If one of a fan's topics was shown, its current_bound is its bound, and its best item is no longer known.
     outdated = reaching(load(known.current_bound, b * W) - load(known.bound, b * W), 0.0)
-    while outdated:
-        known.best_item[b * W + lowest(outdated)] = NONE
-        outdated &= outdated - U1
+    for lane in range(W):
+        known.best_item[b * W + lane] |= NONE * np.uint32((outdated >> lane) & U1)
     upper = smaller(upper, load(known.bound, b * W))
     store(known.bound, b * W, upper)
     limit = smaller(smaller(limit, upper), load(known.current_bound, b * W))

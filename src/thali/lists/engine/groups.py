@@ -154,7 +154,7 @@ def write_polygon(group, layout):
         s, z = pool[slot], pool[slot + WIDTH] / largest_z
         most = max(most, s + z)
         least_z = min(least_z, z / s)
-        least_s = min(least_s, s / z) if z > 0.0 else 0.0
+        least_s = min(least_s, s / z)
     other = min(1.0, (most - 1.0) * (1.0 + 1e-12) + 1e-12)
     at = corner_at + (size + 1) * WIDTH
     for s, z in (

@@ -204,7 +204,7 @@ def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Inte
     partition.arrange(order, start, kinds, items)
     # Seats are ordered by number of topics, then by kind. Then rays and fans are ordered by scale, so that those in a
     # block are similar to one another.
-    by_scale = np.where(kinds == TREE, 0.0, -fading_scale[order[start[:-1]]])
+    by_scale = np.where(kinds == TREE, 0.0, -np.maximum.reduceat(fading_scale[order], start[:-1]))
     seating = np.lexsort((by_scale, kinds, sizes))
     order = np.concatenate([order[start[g] : start[g + 1]] for g in seating.tolist()])
     return order, np.append(0, np.cumsum(np.diff(start)[seating])), kinds[seating]
