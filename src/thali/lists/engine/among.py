@@ -20,8 +20,8 @@ def greedy(kind, items, among, among_start, estimate, inverse, alpha, cap, out):
     :func:`thali.lists.plain.greedy`.
 
     The bound x·θ̄⁺ + α·sqrt(xᵀ(M⁻¹)⁺x) of a candidate is valid at all later positions. Its index does not change until
-    an item that shares one of its fading topics is put on the list. Cost for each user, with n candidates of s topics each:
-    usually O(n·(s² + K)), at most O(K·n·s²); memory O(n).
+    an item that shares one of its fading topics is put on the list. Cost for each user, with n candidates of s topics
+    each: usually O(n·(s² + K)), at most O(K·n·s²); memory O(n).
     """
     users, K = out.shape
     d = estimate.shape[1]

@@ -6,9 +6,9 @@ to it, z is the item's steady weight, and e is the unit vector of the steady top
 
     s·(g·θ̄) + z·θ̄_e + α·sqrt(s²·gᵀM⁻¹g + 2sz·gᵀM⁻¹e + z²·(M⁻¹)_ee).
 
-The sums in this formula (:class:`thali.lists.engine.rays.Sums`) are computed once for the whole fan. The index is a convex function of
-(s, z) and 0 at the origin. So over a polygon that has the origin as a vertex, it is at most its largest value at
-another vertex, if that is positive.
+The sums in this formula (:class:`thali.lists.engine.rays.Sums`) are computed once for the whole fan. The index is a
+convex function of (s, z) and 0 at the origin. So over a polygon that has the origin as a vertex, it is at most its
+largest value at another vertex, if that is positive.
 """
 
 from math import inf

@@ -36,8 +36,8 @@ class Known(NamedTuple):
     """(B·8,): a tighter bound that is valid until a topic of the group is shown. It may be the index of the group's
     best item itself."""
     best_item: Any
-    """(B·8,): for a tree or fan, its best item, whose index is ``current_bound``; NONE if it is unknown. It is valid only
-    while ``current_bound`` is below ``bound``."""
+    """(B·8,): for a tree or fan, its best item, whose index is ``current_bound``; NONE if it is unknown. It is valid
+    only while ``current_bound`` is below ``bound``."""
     head: Any
     """(B·8,): for a ray, the position in ``slot_item`` of its first unused item; NONE if there is none."""
     ready: Any

@@ -24,6 +24,7 @@ import numpy as np
 
 from thali.catalog.coverage import FIXED, MAX, cover_item
 from thali.lists.engine.bounds import EPSILON, TINY, U0, U1, U2, Belief, W, topic_bounds
+from thali.lists.engine.fans import visit_fans
 from thali.lists.engine.layout import (
     BLOCK_CORNERS,
     BLOCK_GATHER,
@@ -39,7 +40,6 @@ from thali.lists.engine.layout import (
     TREE,
     block_operands,
 )
-from thali.lists.engine.fans import visit_fans
 from thali.lists.engine.rays import advance, visit_rays
 from thali.lists.engine.scratch import Best, index_of, new_known, new_scratch
 from thali.lists.engine.trees import visit_trees
