@@ -81,6 +81,37 @@ def measure(
     return {who: np.array(values) for who, values in times.items()}
 
 
+def recommend(
+    make: Callable[[np.random.Generator], Case],
+    K: int,
+    *,
+    alpha: float | str | None = None,
+    warm: int,
+    repeats: int,
+) -> np.ndarray:
+    """Return seconds per list (repeats,) of CascadeLSB, measured after ``warm`` steps.
+
+    The lists of the first users are compared with :func:`thali.lists.plain.build`, which defines the correct lists.
+    """
+    rng = np.random.default_rng(0)
+    case = make(rng)
+    policy = thali.CascadeLSB(case.catalog, K, alpha=alpha, horizon=20_000)
+    state = policy.init(case.model.users)
+    for _ in range(warm):
+        lists = policy.recommend(state)
+        policy.update(state, lists, case.model.sample(lists, rng))
+    taken = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        lists = policy.recommend(state)
+        taken.append((time.perf_counter() - begin) / state.users)
+    few = state.take(np.arange(min(8, state.users)))
+    exact = plain.build(case.catalog, policy.estimate(few), policy.posterior(few).inverse, policy.optimism(few), K=K)
+    if not np.array_equal(exact, lists[: few.users]):
+        raise AssertionError(f"lists differ: {exact} and {lists[: few.users]}")
+    return np.array(taken)
+
+
 def step(policy: thali.Policy, model: thali.ClickModel, *, warm: int = 100, in_a_row: int = 20) -> np.ndarray:
     """Return seconds per user and step (10,) of any policy, measured after ``warm`` steps.
 
