@@ -76,9 +76,7 @@ def quality() -> str:
     rows = []
     for alpha in (0.5, None, "theory"):
         for warm in (1, 100, 1000):
-            taken: dict[str, np.ndarray] = {}
-            for name, make in makes.items():
-                taken[name] = speed.recommend(make, 12, alpha=alpha, warm=warm, repeats=100)
+            taken = speed.recommend(makes, 12, alpha=alpha, warm=warm, repeats=200)
             medians = [float(np.median(values)) * 1e6 for values in taken.values()]
             cells = [f"{median:.1f} ({median / medians[0]:.2f} times)" for median in medians[1:]]
             rows.append((alpha or "default", warm, f"{medians[0]:.1f}", *cells))
