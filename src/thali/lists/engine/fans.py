@@ -80,9 +80,11 @@ def visit_fans(b, best, items, layout, used, belief, known, scratch):
         store(scratch.fan, U2 * W, sums.covariance)
         store(scratch.fan, U3 * W, sums.last_mean)
         store(scratch.fan, U4 * W, sums.last_variance)
+    # The most promising lane comes first. If some index is NaN, there may be none.
+    promising = lowest(reaching(limit, largest(limit)) | (U1 << W))
     while lanes_left:
-        lane = lowest(lanes_left)
-        lanes_left &= lanes_left - U1
+        lane = promising if (lanes_left >> promising) & U1 else lowest(lanes_left)
+        lanes_left ^= U1 << lane
         n = b * W + lane
         if layout.seat_group[n] == NONE or known.current_bound[n] < best.index:
             continue

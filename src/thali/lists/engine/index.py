@@ -4,8 +4,8 @@ A *group* contains items with the same topics. If their weights are parallel, as
 definition of w̄, the group is a *ray*, and only its largest unused item needs to be scored. Otherwise the group is a
 *tree*: blocks of 8 items are enclosed in boxes, 8 boxes are enclosed in a larger box, and so on. If fewer than 4 items
 share their topics and are not parallel, each item becomes a separate ray. With one steady topic, such as the quality of
-items, the weights on the other topics are often still parallel. Then the group is a *fan*: two numbers describe each
-item, and a polygon around these points bounds their indices.
+items, the weights on the other topics are often still parallel. Then 4 to 256 items form a *fan*: two numbers describe
+each item, and a polygon around these points bounds their indices.
 
 A *block* contains up to eight groups of the same kind and with the same number of topics. Each group has a *seat*,
 which is its lane in the block, so that the search can bound or score eight groups at once. In its block, a tree is
@@ -189,7 +189,7 @@ def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Inte
         partition.parallel_sets(order, np.append(first, L), items, scale, ray)
         if not items.fading.all():
             partition.fan_sets(order, np.append(first, L), items, fading_scale, fan)
-            fan &= ~ray & (counts <= MOST_IN_FAN)
+            fan &= ~ray & (counts >= FEWEST_IN_TREE) & (counts <= MOST_IN_FAN)
     few = ~ray & ~fan & (counts < FEWEST_IN_TREE)  # each of these items becomes a separate ray
     # One entry for each group.
     start = np.flatnonzero(new_set | np.repeat(few, counts))
