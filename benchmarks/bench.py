@@ -66,6 +66,27 @@ def steps() -> str:
     )
 
 
+def quality() -> str:
+    """MovieLens 1M with a steady column, 100 users per batch. Lists are compared with those of the plain loop."""
+    if cases.data_folder() is None:
+        raise SystemExit(
+            "the table of steady topics needs MovieLens 1M; set THALI_DATA to the folder that contains ml-1m"
+        )
+    makes = {"without": cases.movielens(18)}
+    makes.update({kind: cases.movielens_with_quality(kind) for kind in ("share", "stars", "random")})
+    rows = []
+    for alpha in (0.5, None, "theory"):
+        for warm in (1, 100, 1000):
+            taken = speed.recommend(makes, 12, alpha=alpha, warm=warm, repeats=200)
+            medians = [float(np.median(values)) * 1e6 for values in taken.values()]
+            cells = [f"{median:.1f} ({median / medians[0]:.2f} times)" for median in medians[1:]]
+            rows.append((alpha or "default", warm, f"{medians[0]:.1f}", *cells))
+            print(*rows[-1], sep=" | ", flush=True)
+    return table(
+        "α | after steps | without quality: µs per list | share of users attracted | mean stars | random numbers", rows
+    )
+
+
 def sparse(L: int) -> Callable[[np.random.Generator], cases.Case]:
     """Return a function that creates one user and L items, each with 1 to 3 of 40 topics."""
     return lambda rng: cases.random_sparse(rng, users=1, L=L)
@@ -348,7 +369,8 @@ def summary(docs: Path) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (steps, large, growth, dense, kl_ucb, index, candidates, threads, priors, policies)
+    part.__name__: part
+    for part in (steps, quality, large, growth, dense, kl_ucb, index, candidates, threads, priors, policies)
 }
 
 

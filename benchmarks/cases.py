@@ -133,6 +133,37 @@ def movielens(d: int, users: int = 100) -> Callable[[np.random.Generator], Case]
     return make
 
 
+def movielens_with_quality(kind: str, d: int = 18, users: int = 100) -> Callable[[np.random.Generator], Case]:
+    """Return a function that creates the paper's case with one more column, the quality of each film, which is steady.
+
+    kind: "share" is the share of the users to whom the film is attractive, among those of the same half. It is
+    parallel to the other weights. "stars" is the mean rating of the film divided by 5, and "random" is drawn uniformly.
+    A fifth of what people like is quality.
+    """
+
+    def make(rng: np.random.Generator) -> Case:
+        rated = thali.datasets.movielens_1m(data_folder()).most_active(users=1000, items=1000)
+        halves = rated.attracted(at_least=5).top_topics(d).split_users(seed=0)
+        if kind == "share":
+            columns = [np.bincount(half.item, minlength=len(half.items)) / len(half.users) for half in halves]
+        elif kind == "stars":
+            count = np.bincount(rated.item, minlength=len(rated.items))
+            columns = [np.bincount(rated.item, weights=rated.value) / count / 5.0] * 2
+        else:
+            columns = [rng.random(len(rated.items))] * 2
+        catalogs = [
+            thali.Catalog(
+                sp.hstack([estimated.csr, sp.csr_array(column[:, None])]),
+                estimated.items, [*estimated.topics, "quality"], fading=np.arange(d + 1) < d,
+            )
+            for estimated, column in zip(map(thali.Catalog.estimate, halves), columns, strict=True)
+        ]  # fmt: skip
+        theta = np.column_stack([0.8 * thali.preferences(halves[1])[:users], np.full(users, 0.2)])
+        return Case(catalogs[0], catalogs[0].dense, thali.DiverseCascade(catalogs[1], theta))
+
+    return make
+
+
 def dense(kind: str, L: int = 100_000, d: int = 20) -> Callable[[np.random.Generator], Case]:
     """Return a function that creates one user, and items with weights on all topics.
 

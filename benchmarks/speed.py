@@ -81,6 +81,43 @@ def measure(
     return {who: np.array(values) for who, values in times.items()}
 
 
+def recommend(
+    makes: dict[str, Callable[[np.random.Generator], Case]],
+    K: int,
+    *,
+    alpha: float | str | None = None,
+    warm: int,
+    repeats: int,
+) -> dict[str, np.ndarray]:
+    """Return seconds per list (repeats,) of CascadeLSB for several cases, measured in turn after ``warm`` steps.
+
+    The lists of the first users are compared with :func:`thali.lists.plain.build`, which defines the correct lists.
+    """
+    learned = {}
+    for name, make in makes.items():
+        rng = np.random.default_rng(0)
+        case = make(rng)
+        policy = thali.CascadeLSB(case.catalog, K, alpha=alpha, horizon=20_000)
+        state = policy.init(case.model.users)
+        for _ in range(warm):
+            lists = policy.recommend(state)
+            policy.update(state, lists, case.model.sample(lists, rng))
+        few = state.take(np.arange(min(8, state.users)))
+        exact = plain.build(
+            case.catalog, policy.estimate(few), policy.posterior(few).inverse, policy.optimism(few), K=K
+        )
+        if not np.array_equal(exact, policy.recommend(few)):
+            raise AssertionError(f"lists differ: {exact} and {policy.recommend(few)}")
+        learned[name] = policy, state
+    taken: dict[str, list[float]] = {name: [] for name in makes}
+    for _ in range(repeats):
+        for name, (policy, state) in learned.items():
+            begin = time.perf_counter()
+            policy.recommend(state)
+            taken[name].append((time.perf_counter() - begin) / state.users)
+    return {name: np.array(values) for name, values in taken.items()}
+
+
 def step(policy: thali.Policy, model: thali.ClickModel, *, warm: int = 100, in_a_row: int = 20) -> np.ndarray:
     """Return seconds per user and step (10,) of any policy, measured after ``warm`` steps.
 

@@ -177,7 +177,7 @@ def refresh_operands(b, layout, belief, known):
 
 @inlined
 def visit_rays("""
-SCALE_KEY = "np.where(kinds == RAY, -scale[order[start[:-1]]], 0.0)"
+SCALE_KEY = "np.where(kinds == TREE, 0.0, -np.maximum.reduceat(fading_scale[order], start[:-1]))"
 SORT_MANY = "    _sort(order, start, (kinds == TREE) & (sizes > FEW_TOPICS), lambda some: _main_topics(some, items))\n"
 SEARCH_RAYS = "                    if layout.blocks[b, BLOCK_KIND] == RAY:\n"
 FEWEST = "FEWEST_IN_TREE = 4"
@@ -208,11 +208,11 @@ MECHANISMS = (
     )),
     Mechanism("order of items with many topics: by main topics", "ordered like items with few topics", (
         Edit(INDEX, SORT_MANY, ""),
-        Edit(PARTITION, "if kinds[g] == RAY or size > FEW_TOPICS:", "if kinds[g] == RAY:"),
+        Edit(PARTITION, "if kinds[g] != TREE or size > FEW_TOPICS:", "if kinds[g] != TREE:"),
     )),
     Mechanism("order of items in a tree: similar items together", "in the order of the catalog", (
         Edit(INDEX, SORT_MANY, ""),
-        Edit(PARTITION, "if kinds[g] == RAY or size > FEW_TOPICS:", "if True:"),
+        Edit(PARTITION, "if kinds[g] != TREE or size > FEW_TOPICS:", "if True:"),
     )),
     Mechanism("`lane_sums`, the O(s) bound for many topics", "the O(s²) bound", (
         Edit(TREES, "if many and belief.kind != MAX:", "if False:"),
@@ -269,8 +269,9 @@ MECHANISMS = (
         Edit(INDEX, "    if parallel:\n", "    if False:\n"),
     )),
     Mechanism("rays", "all groups are trees", (
-        Edit(INDEX, "    few = ~ray & (counts < FEWEST_IN_TREE)", "    few = ray & False"),
-        Edit(INDEX, "np.where((ray | few)[np.cumsum(new_set)[start] - 1], RAY, TREE)", "np.full(len(start), TREE)"),
+        Edit(INDEX, "    few = ~ray & ~fan & (counts < FEWEST_IN_TREE)", "    few = ray & False"),
+        Edit(INDEX, "np.select([ray | few, fan], [RAY, FAN], TREE)[np.cumsum(new_set)[start] - 1]",
+             "np.full(len(start), TREE)"),
         Edit(SEARCH, SEARCH_RAYS, "                    if False:\n"),
         Edit(SEARCH, "    elif known.head[seat] != NONE and layout.slot_item[known.head[seat]] == item:",
              "    elif False:"),

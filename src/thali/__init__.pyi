@@ -30,6 +30,7 @@ from .people import PositionBased as PositionBased
 from .policies import C3UCB as C3UCB
 from .policies import PIE as PIE
 from .policies import POLICIES as POLICIES
+from .policies import CascadeHybrid as CascadeHybrid
 from .policies import CascadeKLUCB as CascadeKLUCB
 from .policies import CascadeLinUCB as CascadeLinUCB
 from .policies import CascadeLSB as CascadeLSB

@@ -57,6 +57,19 @@ def test_build_uses_its_options(folder):
     assert catalog.dense.tolist() == [[0.5], [1.0]]
 
 
+def test_build_with_steady_topics_then_info(folder):
+    for source in (("--weights", "weights.csv"), ("--interactions", "clicks.csv", "--items", "films.csv")):
+        done = run(folder, "build", *source, "--steady", "crime", "-o", "c", "--force")
+        assert done.returncode == 0, done.stderr
+        catalog = thali.load_catalog(folder / "c")
+        assert dict(zip(catalog.topics, catalog.fading.tolist(), strict=True))["crime"] is False
+        assert catalog.fading.sum() == 1
+        assert "steady topics           crime\n" in run(folder, "info", "c").stdout
+        refused = run(folder, "build", *source, "--steady", "quality", "-o", "c", "--force")
+        assert "steady must be among the topics" in refused.stderr
+        assert "got 'quality'" in refused.stderr
+
+
 def test_build_from_weights_in_csv_and_parquet_and_force(folder):
     (folder / "all.csv").write_text("item,note\n9,\n10,x\n8,y\n")
     pl.read_csv(folder / "weights.csv").write_parquet(folder / "weights.parquet")

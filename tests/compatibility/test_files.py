@@ -85,7 +85,7 @@ def test_a_store_still_rejects_another_catalog_and_another_learner_of_the_same_n
         thali.Recommender({"diverse": reading.diverse(books)}, store)
     films = thali.load_catalog(tmp_path / "films.parquet")
     with pytest.raises(ValueError, match="diverse"):
-        thali.Recommender({"diverse": thali.CascadeLSB(films, K=3, sigma=0.5)}, store)
+        thali.Recommender({"diverse": thali.CascadeLinUCB(films, K=3)}, store)
     assert_same_store(read_store(store, tmp_path))
 
 

@@ -248,9 +248,9 @@ def test_states_at_recorded_steps_are_those_of_shorter_runs_to_the_last_bit(name
         ),
         (
             lambda: thali.simulate(
-                policy, thali.DiverseCascade(thali.Catalog(W, topics=["a", "b", "c", "d"]), theta), steps=10
+                policy, thali.DiverseCascade(thali.Catalog(W, items=list("abcdefghijklmno")), theta), steps=10
             ),
-            "must have the same topics as the learner's catalog, where number 0 is .*, got 'a'",
+            "must have the same items as the learner's catalog, where number 0 is 0, got 'a'",
         ),
         (
             lambda: thali.simulate(policy, thali.Cascade(np.ones((5, 14))), steps=10),
@@ -261,6 +261,19 @@ def test_states_at_recorded_steps_are_those_of_shorter_runs_to_the_last_bit(name
 def test_bad_input_is_rejected(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+def test_learners_and_people_may_have_different_topics():
+    """The learner sees two topics, of which one is steady. People click by four others, with other names."""
+    tastes = thali.DiverseCascade(thali.Catalog(W, topics=["a", "b", "c", "d"]), theta)
+    own = thali.Catalog(np.column_stack([W[:, 0], W.mean(axis=1)]), topics=["a", "quality"], fading=[True, False])
+    learner = thali.CascadeLSB(own, 3)
+    run = thali.simulate(learner, tastes, steps=50, seed=5, points=range(1, 51))
+    assert run.state.M.shape == (5, 2, 2)
+    state = learner.init(5)
+    lost = tastes.click_probability(tastes.best_lists(3)) - tastes.click_probability(run.lists[:, 0])
+    np.testing.assert_allclose(run.regret[:, 0], lost)
+    np.testing.assert_array_equal(learner.recommend(state), run.lists[:, 0])
 
 
 def test_removed_items_are_not_shown_in_a_simulation_either():

@@ -59,6 +59,9 @@ class Catalog:
     weights: (L, d), dense or scipy.sparse; d is at most 65,535.
     items, topics: unique names; by default, the numbers 0, 1, 2, ...
     coverage: ``"probabilistic"``, ``"max"``, or a custom coverage object (:mod:`thali.catalog.coverage`).
+    fading: (d,) booleans; by default, every topic fades. The gain of an item on a topic that fades shrinks as the items
+        above it cover the topic. False is for a *steady* topic, on which an item always adds its full weight, such as
+        the quality of items or the score of another model. It cannot be given with a custom coverage object.
 
     Cost: O(nnz + L log L) to build, where nnz is the number of nonzero weights. The search index is built when the
     first list is requested (docs/engine.md).
@@ -77,6 +80,13 @@ class Catalog:
     >>> films.L, len(films), thali.greedy_lists(films, [[1.0, 0.0]], K=1)
     (3, 2, array([[2]]))
 
+    With a steady topic, each item adds its full weight to it:
+
+    >>> rated = thali.Catalog([[0.5, 0.9], [0.4, 0.8]], topics=["crime", "quality"], fading=[True, False])
+    >>> rated.gains([[0, 1]])
+    array([[[0.5, 0.9],
+            [0.2, 0.8]]])
+
     """
 
     def __init__(
@@ -85,13 +95,14 @@ class Catalog:
         items: Iterable[Hashable] | None = None,
         topics: Iterable[Hashable] | None = None,
         coverage: Any = "probabilistic",
+        fading: Any = None,
     ) -> None:
         matrix = _sparse(weights)
         L, d = (int(n) for n in matrix.shape)
         names, topic_names = Names("items", items, L), Names("topics", topics, d)
         start = Snapshot(
             version=0,
-            sparse=Items(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data),
+            sparse=_items(matrix, _fading(fading, d, coverage)),
             present=np.ones(L, dtype=np.bool_),
             items=names,
             topics=topic_names,
@@ -124,17 +135,18 @@ class Catalog:
         self._derived: dict[Callable[[Catalog], Any], Any] = {}
 
     @classmethod
-    def estimate(cls, interactions: Interactions, coverage: Any = "probabilistic") -> Catalog:
+    def estimate(cls, interactions: Interactions, coverage: Any = "probabilistic", fading: Any = None) -> Catalog:
         """Return a catalog with weights estimated from interactions. Each interaction counts as an attraction.
 
         Among the users attracted to topic j, w̄(i,j) is the share of those who are attracted to item i. This is the
         paper's estimate for real data (Section 7.4). See :func:`thali.datasets.estimation.attractiveness`.
         """
         weights = attractiveness(interactions)
-        return cls(weights, items=interactions.items, topics=interactions.topics, coverage=coverage)
+        return cls(weights, interactions.items, interactions.topics, coverage, fading)
 
     def __repr__(self) -> str:
-        return f"Catalog(L={self.L}, d={self.d}, coverage={self.coverage!r})"
+        steady = self.d - int(self.fading.sum())
+        return f"Catalog(L={self.L}, d={self.d}, coverage={self.coverage!r}{f', steady={steady}' if steady else ''})"
 
     def __len__(self) -> int:
         """The number of items that have not been removed."""
@@ -168,6 +180,13 @@ class Catalog:
                     given_sparse=self._given_sparse,
                 )
             return self._snapshot
+
+    @cached_property
+    def fading(self) -> Booleans:
+        """Whether the gains of each topic shrink as the topic is covered (d,), read-only. If not, it is steady."""
+        fading: Booleans = self.sparse.fading.copy()
+        fading.flags.writeable = False
+        return fading
 
     @property
     def weights(self) -> Any:
@@ -274,7 +293,7 @@ class Catalog:
     def _drop_replaced(self) -> None:
         """Copy the entries that are in use to new arrays, without those that :meth:`put` has replaced."""
         matrix = self.csr
-        self._arrays = _growing(Items(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data))
+        self._arrays = _growing(_items(matrix, self.sparse.fading))
         self.sparse = Items(*(array.view for array in self._arrays))
         self._shared_entries = 0
 
@@ -324,11 +343,17 @@ class Catalog:
 
     @cached_property
     def topics_digest(self) -> str:
-        """A short digest of the topic names, by which a policy checks that a state belongs to its catalog."""
-        return digest(self.topics)
+        """A short digest of the topic names, by which a policy checks that a state belongs to its catalog.
+
+        If some topics are steady, it also depends on which ones.
+        """
+        steady = np.flatnonzero(~self.fading).tolist()
+        return digest([*self.topics, "steady", *steady] if steady else self.topics)
 
     def gains(self, lists: Any) -> Floats:
         """Return the gain Δ(a_k | a_1..a_{k-1}) of the item at every position (users, K, d) (Section 2.2).
+
+        On a steady topic, it is the weight of the item.
 
         Cost: O(K·d) for each user.
         """
@@ -355,25 +380,26 @@ class Catalog:
         assert self.custom is not None, "compiled coverages are searched by kernels"
         return custom_gains(self.custom, chosen, self.dense[chosen], self.dense)
 
-    def check_same(self, other: Catalog, whose: str) -> None:
-        """Raise ValueError unless the other catalog has the same items and topics as this one, which is the learner's.
+    def check_same_items(self, other: Catalog, whose: str) -> None:
+        """Raise ValueError unless the other catalog has the same items as this one, which is the learner's.
 
-        The weights may differ, because they may be estimated from different halves of the data.
+        Weights and topics may differ. For example, the learner may know only an estimate of the weights, or may have
+        learned its own topics.
         """
-        for what, mine, theirs in (("items", self.items, other.items), ("topics", self.topics, other.topics)):
-            if len(mine) != len(theirs):
-                raise ValueError(
-                    f"catalog of {whose} must have the same {what} as the learner's catalog, which has {len(mine)}, "
-                    f"got {len(theirs)}"
-                )
-            if mine is theirs or mine == theirs:
-                continue
-            at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b), None)
-            if at is not None:
-                raise ValueError(
-                    f"catalog of {whose} must have the same {what} as the learner's catalog, "
-                    f"where number {at} is {mine[at]!r}, got {theirs[at]!r}"
-                )
+        mine, theirs = self.items, other.items
+        if len(mine) != len(theirs):
+            raise ValueError(
+                f"catalog of {whose} must have the same items as the learner's catalog, which has {len(mine)}, "
+                f"got {len(theirs)}"
+            )
+        if mine is theirs or mine == theirs:
+            return
+        at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b), None)
+        if at is not None:
+            raise ValueError(
+                f"catalog of {whose} must have the same items as the learner's catalog, "
+                f"where number {at} is {mine[at]!r}, got {theirs[at]!r}"
+            )
 
 
 def _sparse(weights: Any) -> sp.csr_array:
@@ -406,9 +432,25 @@ def _sparse(weights: Any) -> sp.csr_array:
     return matrix
 
 
+def _fading(fading: Any, d: int, coverage: Any) -> Booleans:
+    """Check which topics fade, and return them (d,). By default, all of them do."""
+    if fading is None:
+        return np.ones(d, dtype=np.bool_)
+    if not isinstance(coverage, str):
+        raise ValueError(
+            "fading of Catalog must not be given with a custom coverage object, which itself defines how topics fade, "
+            f"got {fading!r:.80}"
+        )
+    return checks.booleans("fading of Catalog", fading, (d,), "(d,)", "one for each topic")
+
+
+def _items(matrix: sp.csr_array, fading: Booleans) -> Items:
+    return Items(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data, fading)
+
+
 def _growing(items: Items) -> Any:
     """Return copies that can grow of the arrays of items."""
-    types = Items(begin=np.uint32, end=np.uint32, topics=np.uint32, weights=np.float64)
+    types = Items(begin=np.uint32, end=np.uint32, topics=np.uint32, weights=np.float64, fading=np.bool_)
     return Items(*(GrowingArray.of(array, dtype) for array, dtype in zip(items, types, strict=True)))
 
 

@@ -4,6 +4,9 @@
 "Baselines and Topic Coverage"). ``"max"`` is c_j(S) = max_{e∈S} w̄(e,j), the paper's example in Section 3. Both are
 compiled. Their kernels store one float for each topic, the *state* of the topic, and compute the gain from it. Any
 other coverage is a custom object with the method of :class:`Coverage`.
+
+A compiled coverage can have *steady* topics, which do not fade: c_j(S) = Σ_{e∈S} w̄(e,j), so the gain Δ_j(e|S) is
+w̄(e,j) whatever S is. Their state always remains that of an uncovered topic. c_j can exceed 1, but a gain cannot.
 """
 
 from __future__ import annotations
@@ -48,6 +51,15 @@ def cover(kind: int, weight: float, state: float) -> float:
     return state
 
 
+@inlined
+def cover_item(kind: int, items: Items, e: Any, state: Floats) -> None:
+    """Update the state of each topic (d,) after adding item e. The state of a steady topic does not change."""
+    for a in range(items.begin[e], items.end[e]):
+        j = items.topics[a]
+        if items.fading[j]:
+            state[j] = cover(kind, items.weights[a], state[j])
+
+
 @kernel
 def list_gains(kind: int, items: Items, lists: Integers, out: Floats) -> None:
     """Write Δ(a_k | a_1..a_{k-1}) for every position to out (users, K, d).
@@ -65,7 +77,7 @@ def list_gains(kind: int, items: Items, lists: Integers, out: Floats) -> None:
             for a in range(items.begin[item], items.end[item]):
                 j = items.topics[a]
                 out[user, k, j] = gain(kind, items.weights[a], state[j])
-                state[j] = cover(kind, items.weights[a], state[j])
+            cover_item(kind, items, item, state)
 
 
 @runtime_checkable

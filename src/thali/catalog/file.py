@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # The key in the file's metadata under which the order of the topics and the coverage are stored, as JSON.
 KEY = "thali"
 FORMAT = "thali-catalog-1"
+# The format of a catalog with steady topics. Versions of thali that do not support them reject it.
+STEADY_FORMAT = "thali-catalog-2"
 COLUMNS = ("item", "topics", "weights")
 
 
@@ -36,9 +38,9 @@ def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
     """Write a catalog to one Parquet file, atomically. Removed items are not written, so later items get lower numbers.
 
     The file has one row for each item, in the order of the item numbers, with the columns ``item`` (text), ``topics``
-    (a list of text) and ``weights`` (a list of numbers). The metadata of the file contain all topics, in order, and the
-    coverage. Names are converted to text, so that 5 becomes "5". It is an error if two names become the same text, or
-    if the catalog has a custom coverage object.
+    (a list of text) and ``weights`` (a list of numbers). The metadata of the file contain all topics, in order, the
+    coverage and, if some topics are steady, which topics fade. Names are converted to text, so that 5 becomes "5". It
+    is an error if two names become the same text, or if the catalog has a custom coverage object.
 
     Cost: O(nnz + L), about 2 s for a million items with 3 topics each.
     """
@@ -69,7 +71,9 @@ def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
         .sort("row")
         .with_columns(pl.col("topics").fill_null([]), pl.col("weights").fill_null([]))
     )
-    about = {"format": FORMAT, "topics": topics, "coverage": catalog.coverage}
+    about: dict[str, Any] = {"format": FORMAT, "topics": topics, "coverage": catalog.coverage}
+    if not catalog.fading.all():
+        about = {**about, "format": STEADY_FORMAT, "fading": catalog.fading.tolist()}
     written = BytesIO()  # so that a full disk raises OSError, not an error of polars
     frame.select(COLUMNS).write_parquet(written, metadata={KEY: json.dumps(about)})
     with atomic_file(path) as file:
@@ -80,10 +84,10 @@ def load_catalog(path: str | os.PathLike[str]) -> Catalog:
     """Load a catalog from a file written by :func:`save_catalog` or by another tool. Weights are restored exactly.
 
     The file needs the columns ``item``, ``topics`` and ``weights`` (see :func:`save_catalog`). If it does not have the
-    metadata that :func:`save_catalog` writes, topics are sorted by name and the coverage is probabilistic. Names of
-    items and topics are text of 1 to 256 characters; items that are whole numbers are converted to text. It is an error
-    if a row has missing values, lists of different lengths, a duplicate topic, a weight outside [0, 1], or the same
-    item as an earlier row. The message names the file and the row, counted from 1.
+    metadata that :func:`save_catalog` writes, topics are sorted by name, the coverage is probabilistic, and every topic
+    fades. Names of items and topics are text of 1 to 256 characters; items that are whole numbers are converted to
+    text. It is an error if a row has missing values, lists of different lengths, a duplicate topic, a weight outside
+    [0, 1], or the same item as an earlier row. The message names the file and the row, counted from 1.
 
     Cost: O(nnz log nnz + L), about 2 s for a million items with 3 topics each.
     """
@@ -98,10 +102,11 @@ def load_catalog(path: str | os.PathLike[str]) -> Catalog:
     rows = np.repeat(np.arange(len(items)), sizes)
     full = frame.filter(sizes > 0)  # polars before 2 turns an empty list into a null
     weights = _weights(target, full["weights"].explode(), rows)
-    topics, coverage, codes = _topics(target, full["topics"].explode(), rows)
+    topics, coverage, fading, codes = _topics(target, full["topics"].explode(), rows)
     indptr = np.append(0, np.cumsum(sizes))
     try:
-        return Catalog(sp.csr_array((weights, codes, indptr), shape=(len(items), len(topics))), items, topics, coverage)
+        matrix = sp.csr_array((weights, codes, indptr), shape=(len(items), len(topics)))
+        return Catalog(matrix, items, topics, coverage, fading)
     except ValueError as error:
         raise ValueError(f"{target}: {error}") from error
 
@@ -183,14 +188,14 @@ def _weights(path: Path, column: pl.Series, rows: Integers) -> Any:
     return weights
 
 
-def _topics(path: Path, column: pl.Series, rows: Integers) -> tuple[list[str], str, Integers]:
-    """Return the names of all topics, the coverage, and the topic number of each entry."""
+def _topics(path: Path, column: pl.Series, rows: Integers) -> tuple[list[str], str, Any, Integers]:
+    """Return the names of all topics, the coverage, which topics fade, and the topic number of each entry."""
     if column.null_count():
         row = int(rows[column.is_null().arg_true()[0]])
         raise ValueError(f"{path}, row {row + 1}: a topic must not be empty, got None")
     present, codes = codes_of(column)
     about = _about(path)
-    topics, coverage = (present, "probabilistic") if about is None else about
+    topics, coverage, fading = (present, "probabilistic", None) if about is None else about
     at = {name: j for j, name in enumerate(topics)}
     for code, name in enumerate(present):
         try:
@@ -208,11 +213,14 @@ def _topics(path: Path, column: pl.Series, rows: Integers) -> tuple[list[str], s
     if again.size:
         entry = again.min()
         raise ValueError(f"{path}, row {rows[entry] + 1}: topic {topics[place[entry]]!r} appears twice")
-    return topics, coverage, place
+    return topics, coverage, fading, place
 
 
-def _about(path: Path) -> tuple[list[str], str] | None:
-    """Return the topics in order and the coverage from the file's metadata, or None if another tool wrote the file."""
+def _about(path: Path) -> tuple[list[str], str, Any] | None:
+    """Return the topics in order, the coverage and which topics fade, from the file's metadata.
+
+    Return None if another tool wrote the file.
+    """
     try:
         found = polars().read_parquet_metadata(path).get(KEY)
     except unreadable() as error:
@@ -221,11 +229,14 @@ def _about(path: Path) -> tuple[list[str], str] | None:
         return None
     try:
         about = json.loads(found)
-        if not isinstance(about, dict) or about.get("format") != FORMAT:
-            raise ValueError(f"format must be {FORMAT!r}, got {found[:80]!r}")
+        if not isinstance(about, dict) or about.get("format") not in (FORMAT, STEADY_FORMAT):
+            raise ValueError(f"format must be {FORMAT!r} or {STEADY_FORMAT!r}, got {found[:80]!r}")
         topics = [checks.text_name("a topic", name) for name in checks.sequence("topics", about.get("topics"))]
         if len(set(topics)) < len(topics):
             raise ValueError(f"topics must be unique, got {topics}")
-        return topics, checks.one_of("coverage", about.get("coverage"), list(KINDS))
+        fading = None
+        if about["format"] == STEADY_FORMAT:
+            fading = checks.booleans("fading", about.get("fading"), (len(topics),), "(d,)", "one for each topic")
+        return topics, checks.one_of("coverage", about.get("coverage"), list(KINDS)), fading
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: the metadata {KEY!r} must be as written by save_catalog: {error}") from error

@@ -55,6 +55,13 @@ class Snapshot:
         """The number of topics."""
         return len(self.topics)
 
+    @cached_property
+    def fading(self) -> Booleans:
+        """Whether the gains of each topic shrink as the topic is covered (d,), read-only."""
+        fading: Booleans = self.sparse.fading.copy()
+        fading.flags.writeable = False
+        return fading
+
     @property
     def weights(self) -> Any:
         """w̄ (L, d), read-only: as given to the catalog, a scipy.sparse.csr_array or a NumPy array."""
@@ -63,7 +70,7 @@ class Snapshot:
     @cached_property
     def csr(self) -> sp.csr_array:
         """w̄ as a scipy.sparse.csr_array, read-only."""
-        begin, end, topics, weights = self.sparse
+        begin, end, topics, weights, _ = self.sparse
         sizes = (end - begin).astype(np.int64)
         indptr = np.append(0, np.cumsum(sizes))
         at = np.repeat(begin - indptr[:-1], sizes) + np.arange(indptr[-1])

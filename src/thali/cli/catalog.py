@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,6 +60,13 @@ def build(
     coverage: Annotated[CoverageName, typer.Option(help="Formula for how well a list covers a topic.")] = (
         CoverageName.probabilistic
     ),
+    steady: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Topic on which an item always adds its full weight, such as its quality. "
+            "Repeat the option for several topics."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the catalog file if it exists.")] = False,
 ) -> None:
     """Build a catalog file from tables.
@@ -83,11 +91,12 @@ def build(
     from thali.datasets.weights import weights as weight_table
 
     if weights is not None:
-        catalog = Catalog(*weight_table(weights, items), coverage=coverage.value)
+        matrix, names, topics = weight_table(weights, items)
+        catalog = Catalog(matrix, names, topics, coverage.value, _fading(topics, steady))
     else:
         counted = tables.read()
         counted = counted if top_topics is None else counted.top_topics(top_topics)
-        catalog = Catalog.estimate(counted, coverage=coverage.value)
+        catalog = Catalog.estimate(counted, coverage.value, _fading(counted.topics, steady))
     out.parent.mkdir(parents=True, exist_ok=True)
     save_catalog(catalog, out)
     print(f"{out}: {len(catalog):,} items, {catalog.d:,} topics, digest {catalog_digest(out)}")
@@ -97,8 +106,9 @@ def build(
 def info(path: Annotated[Path, typer.Argument(help="Catalog file to read.")]) -> None:
     """Show what a catalog file contains.
 
-    Print the number of items and topics, the kind of coverage (probabilistic or max), the number of items whose weights
-    are all 0, and the digest of the file. Then print each topic with its number of items and its largest weight.
+    Print the number of items and topics, the kind of coverage (probabilistic or max), the steady topics if there are
+    any, the number of items whose weights are all 0, and the digest of the file. Then print each topic with its number
+    of items and its largest weight.
     """
     from rich.console import Console
 
@@ -111,11 +121,24 @@ def info(path: Annotated[Path, typer.Argument(help="Catalog file to read.")]) ->
         ("items (L)", f"{catalog.L:,}"),
         ("topics (d)", f"{catalog.d:,}"),
         ("coverage", catalog.coverage),
+        *([] if catalog.fading.all() else [("steady topics", ", ".join(_steady(catalog)))]),
         ("items with zero weights", f"{all_zero:,}"),
         ("digest", catalog_digest(path)),
     ):
         console.print(f"{name:24}{value}", highlight=False, markup=False)
     console.print(_topics_table(catalog))
+
+
+def _fading(topics: Sequence[Any], steady: list[str] | None) -> list[bool] | None:
+    """Return which topics fade, or None if no topic is steady."""
+    unknown = [name for name in steady or [] if name not in topics]
+    if unknown:
+        raise ValueError(f"steady must be among the topics {', '.join(map(str, topics))}, got {unknown[0]!r}")
+    return [topic not in steady for topic in topics] if steady else None
+
+
+def _steady(catalog: Catalog) -> list[str]:
+    return [str(topic) for topic, fades in zip(catalog.topics, catalog.fading, strict=True) if not fades]
 
 
 def _topics_table(catalog: Catalog) -> Any:

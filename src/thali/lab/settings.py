@@ -9,6 +9,8 @@ from typing import Literal
 from thali.policies import POLICIES
 from thali.policies.linear.policy import DEFAULT_OPTIMISM
 
+#: Every policy except CascadeHybrid. It is CascadeLSB if no topic is steady, as in the catalogs of all data sets.
+EVERY = tuple(name for name in POLICIES if name != "CascadeHybrid")
 #: The kinds of people; :mod:`thali.lab.kinds` defines them.
 KINDS = (
     "diverse-cascade",
@@ -263,7 +265,7 @@ def robustness(source: str, d: int = 18, K: int = 12, policies: tuple[str, ...] 
             K,
             5000,
             users=50,
-            policies=tuple(POLICIES) if policies is None else policies,
+            policies=EVERY if policies is None else policies,
             settings=(PRACTICAL,),
             clicks=kind,
             rates=NOISE if kind == "noisy-cascade" else (),

@@ -70,7 +70,7 @@ def simulate(
 
     Regret follows the paper's convention: it is the expected loss in click probability, compared with the model's
     greedy list (γ = 1). If tastes change (:class:`thali.Drift`), the greedy list is that of the current tastes.
-    The policy's catalog and the model's catalog may have different weights, but must have the same items and topics.
+    The policy's catalog and the model's catalog must have the same items. Their weights and topics may differ.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def simulate(
     users = model.users
     numbers = _people(people, users)
     if model.catalog is not None:
-        policy.catalog.check_same(model.catalog, type(model).__name__)
+        policy.catalog.check_same_items(model.catalog, type(model).__name__)
     elif model.L != policy.catalog.L:
         raise ValueError(f"model must have as many items as the policy's catalog ({policy.catalog.L}), got {model.L}")
     recorded = recorded_steps("points", points, steps)

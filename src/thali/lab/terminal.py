@@ -13,14 +13,13 @@ from thali.lab.ledger import Finding
 from thali.lab.report import data_label, label, regrets, verdict_of
 from thali.lab.results import DIVERSITY, Results, scale_label
 from thali.lab.robustness import Matrix
-from thali.lab.settings import EXPERIMENTS, PAPER, Experiment
-from thali.policies import POLICIES
+from thali.lab.settings import EVERY, EXPERIMENTS, PAPER, Experiment
 
 
 def _experiment_row(name: str) -> tuple[str, ...]:
     """An experiment as a row: name, data set, d, K, steps, people in splits, policies, α."""
     e = EXPERIMENTS[name]
-    named = {PAPER: "the paper's", tuple(POLICIES): "all"}
+    named = {PAPER: "the paper's", EVERY: "all"}
     policies = named.get(e.policies, e.policies[0] if len(e.policies) == 1 else f"{len(e.policies)}")
     alphas = dict.fromkeys(s.alpha if isinstance(s.alpha, str) else f"{s.alpha:g}" for s in e.settings)
     people = f"{e.users} in {e.splits}"

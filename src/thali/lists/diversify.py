@@ -3,7 +3,7 @@
 A diversifier is a builder (:class:`thali.lists.Builder`). For example, ``thali.CascadeLinUCB(catalog, K, build=MMR())``
 diversifies lists with learned relevance, and ``thali.Oracle(catalog, K, theta=theta, build=MMR())`` with known
 relevance. The relevance of an item is its index on an empty list, x·θ̄ + α·sqrt(xᵀM⁻¹x) with x = Δ(e|∅). The similarity
-of two items is the cosine of their weights w̄.
+of two items is the cosine of their weights w̄ on the topics that fade.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Diversifier(ABC):
     def fill(self, catalog: Catalog, rel: Floats, norm: Floats, excluded: Booleans, out: Integers) -> None:
         """Write one user's list to out (K,).
 
-        rel, norm, excluded (L,): for every item, its relevance, its norm ‖w̄‖₂, and whether it must not be shown.
+        rel, norm, excluded (L,): for every item, its relevance, the norm of its weights on the topics that fade, and
+        whether it must not be shown.
         """
 
     def __call__(
@@ -165,11 +166,15 @@ def relevances(items: Items, estimate: Floats, inverse: Floats, alpha: float, ou
 
 @kernel
 def norms(items: Items, out: Floats) -> None:
-    """Write ‖w̄_e‖₂ for every item to out (L,). A norm too small to compute a cosine with is set to 0."""
+    """Write the norm of the weights on the topics that fade to out (L,), for every item.
+
+    A norm too small to compute a cosine with is set to 0.
+    """
     for e in range(out.size):
         total = 0.0
         for a in range(items.begin[e], items.end[e]):
-            total += items.weights[a] * items.weights[a]
+            if items.fading[items.topics[a]]:
+                total += items.weights[a] * items.weights[a]
         out[e] = sqrt(total) if total > 1e-280 else 0.0
 
 
@@ -210,7 +215,8 @@ def mmr(items: Items, d: int, norm: Floats, rel: Floats, excluded: Booleans, tra
         out[k] = best
         score[best] = -np.inf
         for a in range(items.begin[best], items.end[best]):
-            listed[k, items.topics[a]] = items.weights[a] / norm[best] if norm[best] > 0.0 else 0.0
+            if norm[best] > 0.0 and items.fading[items.topics[a]]:
+                listed[k, items.topics[a]] = items.weights[a] / norm[best]
 
 
 @kernel
@@ -245,7 +251,7 @@ def divrank(
         factor = 1.0 / norm[chosen[u]] if norm[chosen[u]] > 0.0 else 0.0
         for a in range(count):
             topic[at + a] = items.topics[lo + a]
-            unit[at + a] = items.weights[lo + a] * factor
+            unit[at + a] = items.weights[lo + a] * factor if items.fading[topic[at + a]] else 0.0
     leave, stay, share, current = np.zeros(m), np.ones(m), np.ones(m), prior.copy()
     sums, flow = np.empty(d), np.empty(m)
     weighted_sum(start, topic, unit, share, sums)

@@ -1,7 +1,8 @@
 """Four measures of how diverse a list is. Each takes lists (lists, K) and returns one number for each list (lists,).
 
-An item e belongs to topic j if w̄(e,j) > 0. All measures take O(K·d) or O(K²·d) for each list, in NumPy. Use them for
-the recorded points of a run, not for every step.
+An item e belongs to topic j if w̄(e,j) > 0. Only topics that fade count. Steady topics, such as the quality of items,
+are ignored, because they say nothing about diversity. All measures take O(K·d) or O(K²·d) for each list, in NumPy. Use
+them for the recorded points of a run, not for every step.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def topic_coverage(catalog: Catalog, lists: Any) -> Floats:
     array([0.375, 0.5  ])
 
     """
-    return _share(catalog.gains(lists).sum(axis=1).mean(axis=1))
+    covered = _fading(catalog, catalog.gains(lists)).sum(axis=1)
+    return _share(covered.mean(axis=1) if covered.size else np.zeros(len(covered)))
 
 
 def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
@@ -53,7 +55,7 @@ def intra_list_distance(catalog: Catalog, lists: Any) -> Floats:
 
 
 def topic_entropy(catalog: Catalog, lists: Any) -> Floats:
-    """Return the entropy of the topics in the list, divided by log d.
+    """Return the entropy of the topics in the list, divided by log d, where d counts only topics that fade.
 
     It is 1 if all topics are equally frequent, and 0 if the list has only one topic or none. Each item has one vote,
     which is divided evenly among its topics.
@@ -63,13 +65,14 @@ def topic_entropy(catalog: Catalog, lists: Any) -> Floats:
     >>> topic_entropy(catalog, [[0, 1], [0, 2]])
     array([0., 1.])
     """
-    if catalog.d == 1:
-        return np.zeros(len(checks.item_lists("lists", lists, None, catalog.L)))
     member = _members(catalog, lists)
+    d = member.shape[2]
+    if d <= 1:
+        return np.zeros(len(member))
     votes = (member / np.maximum(1.0, member.sum(axis=2, keepdims=True))).sum(axis=1)
     share = votes / np.maximum(1e-300, votes.sum(axis=1, keepdims=True))
     terms = np.where(share > 0.0, share * np.log(np.where(share > 0.0, share, 1.0)), 0.0)
-    return _share(-terms.sum(axis=1) / np.log(catalog.d))
+    return _share(-terms.sum(axis=1) / np.log(d))
 
 
 def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
@@ -87,7 +90,8 @@ def err_ia(catalog: Catalog, lists: Any, theta: Any) -> Floats:
     lists = checks.item_lists("lists", lists, None, catalog.L)
     checks.floats("theta", theta, (len(lists), catalog.d), "(lists, d)")
     theta = checks.preferences("theta", theta, catalog.d)
-    weights = catalog.csr[lists.ravel()].toarray().reshape(*lists.shape, catalog.d)
+    weights = _fading(catalog, catalog.csr[lists.ravel()].toarray().reshape(*lists.shape, catalog.d))
+    theta = _fading(catalog, theta)
     passed = np.cumprod(1.0 - weights, axis=1)
     before = np.concatenate([np.ones_like(passed[:, :1]), passed[:, :-1]], axis=1)
     rank = np.arange(1, lists.shape[1] + 1)[:, None]
@@ -100,6 +104,12 @@ def _share(values: Floats) -> Floats:
 
 
 def _members(catalog: Catalog, lists: Any) -> Floats:
-    """Return whether each listed item belongs to each topic, as 0.0 or 1.0 (lists, K, d)."""
+    """Return whether each listed item belongs to each topic that fades, as 0.0 or 1.0 (lists, K, fading topics)."""
     lists = checks.item_lists("lists", lists, None, catalog.L)
-    return np.asarray((catalog.csr[lists.ravel()].toarray() > 0.0).reshape(*lists.shape, catalog.d), dtype=np.float64)
+    member = (catalog.csr[lists.ravel()].toarray() > 0.0).reshape(*lists.shape, catalog.d)
+    return np.asarray(_fading(catalog, member), dtype=np.float64)
+
+
+def _fading(catalog: Catalog, values: Any) -> Any:
+    """Return the part of an array (..., d) that belongs to the topics that fade."""
+    return values if catalog.fading.all() else np.ascontiguousarray(values[..., catalog.fading])

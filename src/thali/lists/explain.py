@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thali.catalog.catalog import Catalog
-from thali.catalog.coverage import FIXED, cover, empty
+from thali.catalog.coverage import FIXED, cover_item, empty
 from thali.catalog.items import Items
 from thali.lists.plain import mean_and_variance
 from thali.tools.jit import kernel
-from thali.tools.types import Floats, Integers
+from thali.tools.types import Booleans, Floats, Integers
 
 
 class Explanation(NamedTuple):
@@ -66,41 +66,42 @@ def parts(kind: int, items: Items, chosen: Integers, estimate: Floats, inverse: 
         mean, variance = mean_and_variance(kind, lo, hi, items.topics, items.weights, state, estimate, inverse, True, x)
         belief[k], exploration[k] = mean, alpha * sqrt(max(0.0, variance))
         for a in range(lo, hi):
-            j = items.topics[a]
-            topics[at] = j
-            state[j] = cover(kind, items.weights[a], state[j])
+            topics[at] = items.topics[a]
             at += 1
+        cover_item(kind, items, chosen[k], state)
     return belief, exploration, sizes, topics, values
 
 
 @kernel
-def distance(sizes: Integers, topics: Integers) -> float:
+def distance(sizes: Integers, topics: Integers, fading: Booleans) -> float:
     """Return the mean of (1 - cosine of the two sets of topics) over all pairs of items, given their topics.
 
-    sizes and topics are those of an :class:`Explanation`. The result is the same as that of
-    :func:`thali.lists.diversity.intra_list_distance`. A pair in which an item has no topics counts as 0, and a list of
-    one item counts as 1. Cost: O(K²·s).
+    sizes and topics are those of an :class:`Explanation`. Only topics that fade count (fading (d,)). The result is the
+    same as that of :func:`thali.lists.diversity.intra_list_distance`. A pair in which an item has no topics counts as
+    0, and a list of one item counts as 1. Cost: O(K²·s).
     """
     K = sizes.size
     if K == 1:
         return 1.0
-    start = np.zeros(K + 1, dtype=np.int64)
+    start, counted = np.zeros(K + 1, dtype=np.int64), np.zeros(K, dtype=np.int64)
     for k in range(K):
         start[k + 1] = start[k] + sizes[k]
+        for a in range(start[k], start[k + 1]):
+            counted[k] += fading[topics[a]]
     total = 0.0
     for k in range(K):
         for i in range(k):
-            if sizes[k] == 0 or sizes[i] == 0:
+            if counted[k] == 0 or counted[i] == 0:
                 continue
             common, a, b = 0, start[k], start[i]
             while a < start[k + 1] and b < start[i + 1]:  # both are in ascending order
                 if topics[a] == topics[b]:
-                    common += 1
+                    common += fading[topics[a]]
                     a += 1
                     b += 1
                 elif topics[a] < topics[b]:
                     a += 1
                 else:
                     b += 1
-            total += max(0.0, 1.0 - common / sqrt(float(sizes[k] * sizes[i])))
+            total += max(0.0, 1.0 - common / sqrt(float(counted[k] * counted[i])))
     return total / (K * (K - 1) / 2)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from thali.catalog.catalog import Catalog
-from thali.catalog.coverage import cover, empty, gain
+from thali.catalog.coverage import cover_item, empty, gain
 from thali.catalog.items import Items
 from thali.tools import checks
 from thali.tools.jit import called, kernel
@@ -71,7 +71,7 @@ def _twins(catalog: Catalog) -> Integers:
     """
     twin = np.full(catalog.L, -1, dtype=np.int64)
     last: dict[tuple[bytes, bytes], int] = {}
-    begin, end, topics, weights = catalog.sparse
+    begin, end, topics, weights, _ = catalog.sparse
     for e in np.flatnonzero(catalog.present).tolist():
         key = topics[begin[e] : end[e]].tobytes(), weights[begin[e] : end[e]].tobytes()
         twin[e] = last.get(key, -1)
@@ -154,9 +154,7 @@ def branch_and_bound(
         used[e] = True
         for j in range(d):
             state[depth + 1, j] = state[depth, j]
-        for a in range(items.begin[e], items.end[e]):
-            j = items.topics[a]
-            state[depth + 1, j] = cover(kind, items.weights[a], state[depth, j])
+        cover_item(kind, items, e, state[depth + 1])
         depth += 1
         fresh = True
     return best, least

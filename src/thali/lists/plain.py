@@ -20,7 +20,7 @@ import numpy as np
 
 from thali.catalog.candidates import ALL, Choice
 from thali.catalog.catalog import Catalog
-from thali.catalog.coverage import FIXED, cover, empty, gain
+from thali.catalog.coverage import FIXED, cover_item, empty, gain
 from thali.catalog.items import Items
 from thali.tools.jit import inlined, kernel
 from thali.tools.lanes import fused
@@ -63,9 +63,7 @@ def greedy(
             item = choices[chosen]
             out[user, k] = item
             listed[chosen] = True  # line 10: S = S ∪ {a_k}
-            for a in range(items.begin[item], items.end[item]):
-                j = items.topics[a]
-                state[j] = cover(kind, items.weights[a], state[j])
+            cover_item(kind, items, item, state)
 
 
 @inlined

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from thali.catalog.catalog import Catalog
-from thali.catalog.coverage import cover, empty, gain
+from thali.catalog.coverage import cover_item, empty, gain
 from thali.catalog.items import Items
 from thali.lists.greedy import greedy_lists
 from thali.people.model import ClickModel, Habits
@@ -162,5 +162,5 @@ def list_attraction(kind: int, items: Items, theta: Floats, lists: Integers, out
             for a in range(items.begin[item], items.end[item]):
                 j = items.topics[a]
                 total += gain(kind, items.weights[a], state[j]) * theta[user, j]
-                state[j] = cover(kind, items.weights[a], state[j])
+            cover_item(kind, items, item, state)
             out[user, k] = total

@@ -8,6 +8,7 @@ from thali.policies.base import Policy
 from thali.policies.items import PIE, CascadeKLUCB, CascadeTS, CascadeUCB1, CombCascade, DcmKLUCB
 from thali.policies.linear.members import (
     C3UCB,
+    CascadeHybrid,
     CascadeLinUCB,
     CascadeLSB,
     CombLinTS,
@@ -34,6 +35,7 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "CascadeLSB-window": partial(CascadeLSB, window=1000),
     "CascadeLSB-TS": partial(CascadeLSB, explore="sampling"),
     "EpsilonGreedy": EpsilonGreedy,
+    "CascadeHybrid": CascadeHybrid,
     "CombLinUCB": CombLinUCB,
     "CombLinTS": CombLinTS,
     "C3UCB": C3UCB,
@@ -77,6 +79,7 @@ __all__ = [
     "C3UCB",
     "PIE",
     "POLICIES",
+    "CascadeHybrid",
     "CascadeKLUCB",
     "CascadeLSB",
     "CascadeLinUCB",

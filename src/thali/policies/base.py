@@ -179,7 +179,7 @@ class Policy(ABC):
         if wrong:
             own, other = ({name: settings.get(name) for name in wrong} for settings in (expected, found))
             digests = (
-                " (the values shown for items and topics are digests of their names)"
+                " (the values shown for items and topics are digests of their names and of which topics are steady)"
                 if {"items", "topics"} & set(wrong)
                 else ""
             )

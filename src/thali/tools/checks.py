@@ -171,9 +171,14 @@ def item_lists(name: str, lists: Any, users: int | None, L: int, K: int | None =
 
 def click_matrix(name: str, clicks: Any, users: int, K: int) -> Booleans:
     """Check clicks: a boolean array (users, K)."""
-    array = _array(name, clicks, "b", "booleans, one for each position")
-    if array.shape != (users, K):
-        raise ValueError(f"{name} must have shape (users, K) = ({users}, {K}), got {array.shape}")
+    return booleans(name, clicks, (users, K), "(users, K)", "one for each position")
+
+
+def booleans(name: str, values: Any, shape: tuple[int, ...], meaning: str, each: str) -> Booleans:
+    """Check booleans and return them as a contiguous array. shape, meaning: as in :func:`floats`."""
+    array = _array(name, values, "b", f"booleans, {each}")
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {meaning} = {shape}, got {array.shape}")
     return np.ascontiguousarray(array)
 
 

@@ -15,7 +15,8 @@ LEARNERS = (LearnerSetting("lsb", K=4, sigma=0.2, share=3.0), LearnerSetting("pl
 
 def test_about_describes_what_the_service_was_started_with(tmp_path):
     weights = small_catalog().csr
-    catalog = thali.Catalog(weights, items=[f"i{e}" for e in range(24)], topics=list(TOPICS), coverage="max")
+    items, fading = [f"i{e}" for e in range(24)], [topic != TOPICS[1] for topic in TOPICS]
+    catalog = thali.Catalog(weights, items, list(TOPICS), coverage="max", fading=fading)
     limits = Limits(body=50_000, waiting=7)
     keys = check_keys(list(KEYS.items()), "")
     with serving(tmp_path, catalog=catalog, learners=LEARNERS, limits=limits, keys=keys) as service:
@@ -35,6 +36,7 @@ def test_about_describes_what_the_service_was_started_with(tmp_path):
             for policy in about["policies"]:
                 assert asdict(client.simulate([policy], 2, K=2))["runs"][0]["policy"] == policy
     assert about.pop("policies") == [name for name in thali.POLICIES if name != "Oracle"]
+    assert about["steady"] == [TOPICS[1]]
     assert {name: about[name] for name in ("version", "items", "topics", "coverage", "limits")} == {
         "version": thali.__version__, "items": 24, "topics": list(TOPICS), "coverage": "max", "limits": asdict(limits),
     }  # fmt: skip
@@ -51,5 +53,5 @@ def test_about_has_a_number_for_alpha_theory(tmp_path):
     policy = thali.CascadeLSB(films(), K=3, alpha="theory", horizon=1000)
     with thali.Recommender(policy, store=f"sqlite:///{tmp_path / 'taste.db'}") as recommender:
         about = describe(Settings("none"), recommender, "admin")
-    assert (about.keys, about.coverage) == (False, "probabilistic")
+    assert (about.keys, about.coverage, about.steady) == (False, "probabilistic", [])
     assert about.learners[0].alpha == thali.theory.optimism(4, 3, 1000, policy.sigma)

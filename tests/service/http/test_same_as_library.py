@@ -12,10 +12,12 @@ from thali.tools.randomness import streams
 K, STEPS, SEED = 4, 150, 5
 
 
-@pytest.mark.parametrize("policy", ["CascadeLSB", "LSBGreedy", "CascadeLinUCB"])
+@pytest.mark.parametrize("policy", ["CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeHybrid"])
 def test_a_simulated_person_gets_the_same_lists_from_the_service_as_from_simulate(policy, tmp_path, store_url):
     """All lists are the same, and so are M and B, although the service is restarted in between."""
     catalog = small_catalog()
+    if policy == "CascadeHybrid":
+        catalog = thali.Catalog(catalog.weights, catalog.items, catalog.topics, fading=np.arange(catalog.d) > 0)
     person = thali.DiverseCascade(catalog, [np.random.default_rng(1).dirichlet(np.ones(catalog.d))])
     own = thali.POLICIES[policy](catalog, K)
     run = thali.simulate(own, person, steps=STEPS, seed=SEED, points=range(1, STEPS + 1))
@@ -23,7 +25,8 @@ def test_a_simulated_person_gets_the_same_lists_from_the_service_as_from_simulat
     learner = thali.service.http.settings.LearnerSetting("default", policy, K)
     shown = []
     for steps in (range(STEPS // 3), range(STEPS // 3, STEPS)):
-        with serving(tmp_path, store=store_url, learners=(learner,)) as service, service.client() as client:
+        chosen = {"catalog": catalog, "store": store_url, "learners": (learner,)}
+        with serving(tmp_path, **chosen) as service, service.client() as client:
             for step in steps:
                 found = client.recommend("person")
                 shown.append([catalog.item(item.item) for item in found.items])

@@ -12,6 +12,8 @@ import thali
 from thali.client import Refused
 from thali.policies import POLICIES
 from thali.service.http.settings import LearnerSetting
+from thali.service.http.simulation_worker import Work
+from thali.service.http.simulation_worker import run as run_work
 
 LEARNERS = (LearnerSetting("lsb", K=4, share=3.0), LearnerSetting("plain", "CascadeLinUCB", K=3, alpha=2.0))
 
@@ -73,6 +75,17 @@ def test_simulations_are_the_same_as_the_librarys(client, changes):
         assert run["last_list"] == run["lists"][-1]
         assert run["estimates"] == estimates
         assert run["estimate"] == (estimates and dict(zip(TOPICS, estimates[-1], strict=True)))
+
+
+def test_a_simulation_keeps_the_steady_topics_of_the_catalog():
+    given = small_catalog()
+    catalog = thali.Catalog(given.weights, given.items, given.topics, fading=[topic != "music" for topic in TOPICS])
+    theta = in_order(TASTE)
+    work = Work(catalog.snapshot(), ["CascadeHybrid"], 50, 3, theta, [], 5, [10, 50], trace=True)
+    run = run_work(work).runs[0]
+    own = thali.simulate(thali.CascadeHybrid(catalog, 3), thali.DiverseCascade(catalog, [theta]), 50, 5, points=[10])
+    assert run.regret == own.regret[0].tolist()
+    assert run.lists == [[catalog.items[e] for e in items] for items in own.lists[0]]
 
 
 def test_a_person_drawn_from_the_seed(client):

@@ -84,6 +84,8 @@ class About:
     """All topics, in the order of the catalog."""
     coverage: str | None = None
     """"probabilistic", "max", or the class name of a custom coverage function."""
+    steady: list[str] | None = None
+    """The topics on which an item always adds its full weight, such as the quality of items."""
     learners: list[LearnerAbout] | None = None
     policies: list[str] | None = None
     """Policies that can be simulated."""

@@ -55,7 +55,7 @@ def example() -> None:
     The size of arrays does not matter, only their types.
     """
     rng = np.random.default_rng(0)
-    catalog = Catalog(rng.random((80, 6)))
+    catalog = Catalog(rng.random((80, 6)), fading=np.arange(6) > 0)  # one topic is steady
     beliefs = np.zeros((1, 6)), np.eye(6)[None], np.ones(1)
     build(catalog, *beliefs, K=2)
     build(catalog, *beliefs, K=2, choice=allowed(catalog, 1, 2, candidates=[0, 1, 2]))

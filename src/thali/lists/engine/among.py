@@ -4,7 +4,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from thali.catalog.coverage import FIXED, cover, empty, gain
+from thali.catalog.coverage import FIXED, cover_item, empty, gain
 from thali.lists.engine.bounds import EPSILON, TINY
 from thali.lists.engine.layout import bit_of
 from thali.lists.plain import optimistic
@@ -20,8 +20,8 @@ def greedy(kind, items, among, among_start, estimate, inverse, alpha, cap, out):
     :func:`thali.lists.plain.greedy`.
 
     The bound x·θ̄⁺ + α·sqrt(xᵀ(M⁻¹)⁺x) of a candidate is valid at all later positions. Its index does not change until
-    an item that shares one of its topics is put on the list. Cost for each user, with n candidates of s topics each:
-    usually O(n·(s² + K)), at most O(K·n·s²); memory O(n).
+    an item that shares one of its fading topics is put on the list. Cost for each user, with n candidates of s topics
+    each: usually O(n·(s² + K)), at most O(K·n·s²); memory O(n).
     """
     users, K = out.shape
     d = estimate.shape[1]
@@ -43,7 +43,8 @@ def greedy(kind, items, among, among_start, estimate, inverse, alpha, cap, out):
             scored_at[n] = -1
             masks[n] = 0
             for a in range(items.begin[among[first + n]], items.end[among[first + n]]):
-                masks[n] |= bit_of(items.topics[a])
+                if items.fading[items.topics[a]]:
+                    masks[n] |= bit_of(items.topics[a])
         for k in range(K):
             shown_since[k] = 0
             best, best_at = -inf, -1
@@ -65,13 +66,11 @@ def greedy(kind, items, among, among_start, estimate, inverse, alpha, cap, out):
             e = among[first + best_at]
             out[user, k] = e
             bound[best_at] = score[best_at] = -inf
-            scored_at[best_at], masks[best_at] = k, 0
+            shown, masks[best_at], scored_at[best_at] = masks[best_at], 0, k
             if kind != FIXED:
                 for i in range(k + 1):
-                    for a in range(items.begin[e], items.end[e]):
-                        shown_since[i] |= bit_of(items.topics[a])
-                for a in range(items.begin[e], items.end[e]):
-                    state[items.topics[a]] = cover(kind, items.weights[a], state[items.topics[a]])
+                    shown_since[i] |= shown
+                cover_item(kind, items, e, state)
 
 
 @inlined

@@ -11,6 +11,7 @@ from thali.lists.engine.layout import (
     BLOCK_SIZE,
     BOXES,
     COUNT,
+    FAN,
     ITEMS,
     KIND,
     NONE,
@@ -27,8 +28,11 @@ from thali.lists.engine.layout import (
     box_block_count,
     box_bytes,
     corner_of,
+    corner_rows,
+    fan_start,
     largest_sum,
     level_count,
+    pool_length,
     slot_count,
     weight_at,
 )
@@ -42,7 +46,7 @@ def lengths(kinds, sizes, counts):
     numbers, items, boxes = 0, 0, 0
     for g in range(kinds.size):
         stride = slot_count(kinds[g], counts[g])
-        numbers += sizes[g] * stride + (stride if kinds[g] == RAY else 0)
+        numbers += pool_length(kinds[g], sizes[g], stride)
         items += stride
         boxes += box_block_count(kinds[g], stride) * box_bytes(sizes[g])
     return numbers, items, boxes
@@ -52,12 +56,13 @@ def lengths(kinds, sizes, counts):
 def fill(order, start, kinds, items, layout):
     """Write the row, topics, weights and items of every group, but not its boxes and seat.
 
-    In ``pool``, trees are stored before rays, so that their blocks are aligned to cache lines.
+    In ``pool``, trees and fans are stored before rays, so that their blocks are aligned to cache lines.
     """
-    topics_at, slot_at, box_at, tree_at, ray_at = 0, 0, 0, 0, 0
+    topics_at, slot_at, box_at, block_at, ray_at = 0, 0, 0, 0, 0
     for g in range(start.size - 1):
-        if kinds[g] == TREE:
-            ray_at += size_of(items, order[start[g]]) * slot_count(TREE, start[g + 1] - start[g])
+        if kinds[g] != RAY:
+            size, stride = size_of(items, order[start[g]]), slot_count(kinds[g], start[g + 1] - start[g])
+            ray_at += pool_length(kinds[g], size, stride)
     for g in range(start.size - 1):
         head = order[start[g]]
         size, n = size_of(items, head), start[g + 1] - start[g]
@@ -74,22 +79,93 @@ def fill(order, start, kinds, items, layout):
         for a in range(size):
             layout.topics[topics_at + a] = items.topics[items.begin[head] + a]
         row[BOXES] = box_at
-        row[WEIGHTS] = ray_at + n if kinds[g] == RAY else tree_at
+        row[WEIGHTS] = ray_at + n if kinds[g] == RAY else block_at + (fan_start(size) if kinds[g] == FAN else 0)
         for j in range(stride):
             layout.slot_item[slot_at + j] = order[start[g] + j] if j < n else NONE
         for j in range(n):
             e = order[start[g] + j]
             layout.item_group[e] = g
-            for a in range(size):
+            for a in range(size if kinds[g] != FAN else 0):
                 layout.pool[weight_at(row, j, a)] = items.weights[items.begin[e] + a]
         if kinds[g] == RAY:
             write_steps(layout.pool, row)
-            ray_at += n + size * n
+            ray_at += pool_length(RAY, size, stride)
         else:
-            tree_at += size * stride
+            if kinds[g] == FAN:
+                fill_fan(order[start[g] : start[g + 1]], items, row, layout)
+            block_at += pool_length(kinds[g], size, stride)
         topics_at += size
         slot_at += stride
         box_at += box_block_count(kinds[g], stride) * box_bytes(size)
+
+
+@called
+def fill_fan(members, items, row, layout):
+    """Write the topics and weights of a fan with the items members (n,). The steady topic is the last of its topics.
+
+    The entries in front of the blocks are the weights of the item with the largest scale on the fading topics, and
+    the largest steady weight of any item. A block contains, for each of 8 items, the scale s relative to the largest
+    one, and then the steady weight z.
+    """
+    size, at, weights = np.int64(row[SIZE]), np.int64(row[TOPICS]), np.int64(row[WEIGHTS])
+    first, steady = items.begin[members[0]], 0
+    for a in range(size):
+        if items.fading[items.topics[first + a]]:
+            layout.topics[at] = items.topics[first + a]
+            at += 1
+        else:
+            steady = a
+    layout.topics[at] = items.topics[first + steady]
+    main = 1 if steady == 0 else 0  # a fading topic, on which scales are compared
+    head, largest_z = members[0], 0.0
+    for e in members:
+        if items.weights[items.begin[e] + main] > items.weights[items.begin[head] + main]:
+            head = e
+        largest_z = max(largest_z, items.weights[items.begin[e] + steady])
+    front = weights - fan_start(size)
+    for a in range(size):
+        if a != steady:
+            layout.pool[front] = items.weights[items.begin[head] + a]
+            front += 1
+    layout.pool[front] = largest_z
+    for j in range(members.size):
+        begin, slot = items.begin[members[j]], weights + j // WIDTH * 2 * WIDTH + j % WIDTH
+        layout.pool[slot] = items.weights[begin + main] / items.weights[items.begin[head] + main]
+        layout.pool[slot + WIDTH] = items.weights[begin + steady]
+
+
+@called
+def write_polygon(group, layout):
+    """Write a fan's corner, and a polygon that contains the points (s, z) of its items.
+
+    The polygon has the origin and four more vertices. It follows from the largest s, which is 1, the largest z, the
+    largest sum s + z / z_max, and the smallest and largest ratio of s and z. The vertices are stored after the excess,
+    which is 0, as rows of s and z in turn. They are enlarged a little to allow for rounding.
+    """
+    row, corner_at = layout.groups[group], corner_of(group, layout)
+    size, weights, pool = np.int64(row[SIZE]), np.int64(row[WEIGHTS]), layout.pool
+    for a in range(size):
+        layout.corners[corner_at + a * WIDTH] = pool[weights - fan_start(size) + a]
+    layout.corners[corner_at + size * WIDTH] = 0.0
+    largest_z = pool[weights - fan_start(size) + size - 1]
+    most, least_z, least_s = 1.0, 1.0, 1.0
+    for j in range(np.int64(row[COUNT])):
+        slot = weights + j // WIDTH * 2 * WIDTH + j % WIDTH
+        s, z = pool[slot], pool[slot + WIDTH] / largest_z
+        most = max(most, s + z)
+        least_z = min(least_z, z / s)
+        least_s = min(least_s, s / z)
+    other = min(1.0, (most - 1.0) * (1.0 + 1e-12) + 1e-12)
+    at = corner_at + (size + 1) * WIDTH
+    for s, z in (
+        (1.0, least_z * (1.0 - 1e-12)),
+        (1.0, other),
+        (other, 1.0),
+        (least_s * (1.0 - 1e-12), 1.0),
+    ):
+        layout.corners[at] = s * (1.0 + 1e-12)
+        layout.corners[at + WIDTH] = z * largest_z * (1.0 + 1e-12)
+        at += 2 * WIDTH
 
 
 @called
@@ -133,7 +209,7 @@ def assign_seats(new_block, sizes, kinds, seats, blocks):
             row[BLOCK_SIZE], row[BLOCK_KIND] = size, kinds[n]
             row[BLOCK_GATHER], row[BLOCK_CORNERS], row[BLOCK_OPERANDS] = gather_length, corner_length, operand_length
             gather_length += WIDTH * (size + size * (size + 1) // 2)
-            corner_length += WIDTH * (size + 1)
+            corner_length += WIDTH * corner_rows(kinds[n], size)
             operand_length += block_operands(kinds[n], size)
         seats[n] = block * WIDTH + lane
         lane += 1
@@ -141,32 +217,36 @@ def assign_seats(new_block, sizes, kinds, seats, blocks):
 
 
 @kernel
-def seat_all(seats, d, layout):
-    """Give every group its seat, and write the boxes of the trees."""
+def seat_all(seats, fading, layout):
+    """Give every group its seat, and write the boxes of the trees. fading (d,): whether each topic fades."""
     layout.seat_group[:] = NONE
     for g in range(seats.size):
-        seat(g, seats[g], d, layout)
+        seat(g, seats[g], fading, layout)
         if layout.groups[g, KIND] == TREE:
             enclose(g, layout)
 
 
 @kernel
-def seat(group, n, d, layout):
+def seat(group, n, fading, layout):
     """Give a group the n-th seat: write the indices of its topics and pairs of topics, its mask and its corner."""
-    block, row = n // WIDTH, layout.groups[group]
+    block, row, d = n // WIDTH, layout.groups[group], fading.size
     at = np.int64(layout.blocks[block, BLOCK_GATHER]) + n % WIDTH
     layout.seat_mask[n] = 0
     for a in range(np.int64(row[SIZE])):
         i = np.int64(layout.topics[row[TOPICS] + a])
         layout.gather_index[at] = i
-        layout.seat_mask[n] |= bit_of(i)
+        if fading[i]:
+            layout.seat_mask[n] |= bit_of(i)
         at += WIDTH
         for b in range(a + 1):
             layout.gather_index[at] = i * d + np.int64(layout.topics[row[TOPICS] + b])
             at += WIDTH
     layout.seat_group[n] = group
     layout.group_seat[group] = n
-    write_corner(group, layout)
+    if row[KIND] == FAN:
+        write_polygon(group, layout)
+    else:
+        write_corner(group, layout)
 
 
 @called
@@ -309,7 +389,7 @@ def rewrite(item, topics, weights, layout):
     group = np.int64(layout.item_group[item])
     row, corner_at = layout.groups[group], corner_of(group, layout)
     size = np.int64(row[SIZE])
-    if row[KIND] == RAY or topics.size != size:
+    if row[KIND] != TREE or topics.size != size:
         return False
     total = 0.0
     for a in range(size):

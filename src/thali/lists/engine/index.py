@@ -3,7 +3,9 @@
 A *group* contains items with the same topics. If their weights are parallel, as they always are under the paper's
 definition of w̄, the group is a *ray*, and only its largest unused item needs to be scored. Otherwise the group is a
 *tree*: blocks of 8 items are enclosed in boxes, 8 boxes are enclosed in a larger box, and so on. If fewer than 4 items
-share their topics and are not parallel, each item becomes a separate ray.
+share their topics and are not parallel, each item becomes a separate ray. With one steady topic, such as the quality of
+items, the weights on the other topics are often still parallel. Then 4 to 256 items form a *fan*: two numbers describe
+each item, and a polygon around these points bounds their indices.
 
 A *block* contains up to eight groups of the same kind and with the same number of topics. Each group has a *seat*,
 which is its lane in the block, so that the search can bound or score eight groups at once. In its block, a tree is
@@ -22,8 +24,8 @@ from thali.catalog.catalog import Catalog
 from thali.catalog.coverage import PROBABILISTIC
 from thali.catalog.items import Items
 from thali.lists.engine import groups, layout, partition
-from thali.lists.engine.layout import FEW_TOPICS, NONE, RAY, TREE, Layout
-from thali.lists.engine.partition import FEWEST_IN_TREE
+from thali.lists.engine.layout import FAN, FEW_TOPICS, NONE, RAY, TREE, Layout
+from thali.lists.engine.partition import FEWEST_IN_TREE, MOST_IN_FAN
 from thali.tools.growing import GrowingArray
 from thali.tools.lanes import WIDTH
 from thali.tools.types import Booleans, Floats, Indices, Integers
@@ -41,7 +43,7 @@ class SearchIndex:
 
     def __init__(self, catalog: Catalog) -> None:
         items = catalog.sparse
-        self.d = catalog.d
+        self._fading = items.fading
         # Parallel items stay parallel as probabilistic coverage grows, but not under max coverage.
         order, start, kinds = _partition(items, parallel=catalog.kind == PROBABILISTIC)
         first_items = order[start[:-1]]
@@ -75,7 +77,7 @@ class SearchIndex:
         self.layout = self._views()
         self.layout.blocks[:] = blocks
         groups.fill(order, start, kinds, items, self.layout)
-        groups.seat_all(seats, self.d, self.layout)
+        groups.seat_all(seats, items.fading, self.layout)
         # For each set of topics, the tree for the next new item. For each number of topics, the next free seat.
         self._trees: dict[bytes, int] = {}
         self._seats: dict[int, int] = {}
@@ -147,7 +149,7 @@ class SearchIndex:
             seat = self._new_block(size)
         self._seats[size] = seat + 1
         self.layout = self._views()
-        groups.seat(group, seat, self.d, self.layout)
+        groups.seat(group, seat, self._fading, self.layout)
         return group
 
     def _new_block(self, size: int) -> int:
@@ -180,23 +182,29 @@ def _partition(items: Items, *, parallel: bool) -> tuple[Indices, Integers, Inte
     # One entry for each set of topics.
     first = np.flatnonzero(new_set)
     counts = np.diff(first, append=L)
-    ray = counts == 1
+    ray, fan = counts == 1, np.zeros(len(counts), dtype=np.bool_)
+    fading_scale, steady = np.empty(L), np.empty(L)
+    partition.fading_scales(items, fading_scale, steady)
     if parallel:
         partition.parallel_sets(order, np.append(first, L), items, scale, ray)
-    few = ~ray & (counts < FEWEST_IN_TREE)  # each of these items becomes a separate ray
+        if not items.fading.all():
+            partition.fan_sets(order, np.append(first, L), items, fading_scale, fan)
+            fan &= ~ray & (counts >= FEWEST_IN_TREE) & (counts <= MOST_IN_FAN)
+    few = ~ray & ~fan & (counts < FEWEST_IN_TREE)  # each of these items becomes a separate ray
     # One entry for each group.
     start = np.flatnonzero(new_set | np.repeat(few, counts))
-    kinds = np.where((ray | few)[np.cumsum(new_set)[start] - 1], RAY, TREE)
+    kinds = np.select([ray | few, fan], [RAY, FAN], TREE)[np.cumsum(new_set)[start] - 1]
     sizes = (items.end[order[start]] - items.begin[order[start]]).astype(np.int64)
     start = np.append(start, L)
     # Sort the items of a ray by scale, the largest first, and those of a tree so that neighbors are similar. The sorts
     # are stable, and items with the same topics are in ascending order before.
     _sort(order, start, (kinds == RAY) & (np.diff(start) > 1), lambda some: -scale[some])
+    _sort(order, start, kinds == FAN, lambda some: -(fading_scale + steady)[some])
     _sort(order, start, (kinds == TREE) & (sizes > FEW_TOPICS), lambda some: _main_topics(some, items))
     partition.arrange(order, start, kinds, items)
-    # Seats are ordered by number of topics, then by kind. Then rays are ordered by scale, so that those in a block are
-    # similar to one another.
-    by_scale = np.where(kinds == RAY, -scale[order[start[:-1]]], 0.0)
+    # Seats are ordered by number of topics, then by kind. Then rays and fans are ordered by scale, so that those in a
+    # block are similar to one another.
+    by_scale = np.where(kinds == TREE, 0.0, -np.maximum.reduceat(fading_scale[order], start[:-1]))
     seating = np.lexsort((by_scale, kinds, sizes))
     order = np.concatenate([order[start[g] : start[g + 1]] for g in seating.tolist()])
     return order, np.append(0, np.cumsum(np.diff(start)[seating])), kinds[seating]

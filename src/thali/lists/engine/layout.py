@@ -22,7 +22,8 @@ class Layout(NamedTuple):
     """The topics of the first group, in ascending order, then those of the second group, and so on."""
     pool: Any
     """The weights of each group. A ray stores them item by item (count, size), preceded by one number for each item
-    (see ``groups.write_steps``). A tree stores them in blocks of 8 items (size, 8), each aligned to a cache line."""
+    (see ``groups.write_steps``). A tree stores them in blocks of 8 items (size, 8), each aligned to a cache line. A fan
+    stores blocks of 8 items (2, 8), preceded by ``fan_start`` numbers (see ``groups.fill_fan``)."""
     slot_item: Any
     """The item in each slot of each group, in the order of the weights in ``pool``; NONE if the slot is empty."""
     boxes: Any
@@ -34,21 +35,25 @@ class Layout(NamedTuple):
     offsets of (a, b) in the flat M⁻¹ for b up to a."""
     corners: Any
     """For each block, the upper corners of its 8 groups: one row (8,) for each topic, then one row (8,) for the excess.
-    The excess of a group is the sum of its corner minus the largest sum of weights of any item in it."""
+    The excess of a group is the sum of its corner minus the largest sum of weights of any item in it. In a block of
+    fans, the vertices of their polygons follow (see ``groups.write_polygon``)."""
     seat_group: Any
     """(B·8,): the group in each seat; NONE if the seat is empty."""
     group_seat: Any
     """(G,): the seat of each group."""
     seat_mask: Any
-    """(B·8,): the topics of the group in each seat, as a bit mask (topics j and j + 63 share a bit)."""
+    """(B·8,): the fading topics of the group in each seat, as a bit mask (topics j and j + 63 share a bit)."""
 
 
 # Fields of a row of ``groups``: the number of topics, and their offset in ``topics``; the number of slots up to the
 # last one in use, and the number of all slots; the offsets of its weights in ``pool``, of its items in ``slot_item``
 # and of its boxes in ``boxes``; its kind.
 SIZE, TOPICS, COUNT, STRIDE, WEIGHTS, ITEMS, BOXES, KIND = range(8)
-# Kinds of groups. A ray has parallel items, the largest first. A tree has any items, in nested boxes.
-RAY, TREE = 0, 1
+# Kinds of groups. A ray has parallel items, the largest first. A tree has any items, in nested boxes. In a fan, the
+# weights on fading topics are parallel, and there is one steady topic.
+RAY, TREE, FAN = 0, 1, 2
+# The number of vertices of a fan's polygon, not counting the origin.
+VERTICES = 4
 # Fields of a row of ``blocks``: the number of topics and the kind of its 8 groups; its offsets in ``gather_index``,
 # ``corners`` and ``scratch.Known.operands``.
 BLOCK_SIZE, BLOCK_KIND, BLOCK_GATHER, BLOCK_CORNERS, BLOCK_OPERANDS = range(5)
@@ -81,8 +86,28 @@ def weight_at(row, j, a):
 
 @kernel
 def slot_count(kind, count):
-    """Return the number of slots that a group of ``count`` items needs. For a tree, it is a multiple of 8."""
+    """Return the number of slots that a group of ``count`` items needs. For a tree or fan, it is a multiple of 8."""
     return count if kind == RAY else (count + WIDTH - 1) // WIDTH * WIDTH
+
+
+@inlined
+def fan_start(size):
+    """Return the number of entries in front of the blocks of a fan in ``pool``: one for each topic, and padding."""
+    return (size + WIDTH - 1) // WIDTH * WIDTH
+
+
+@inlined
+def pool_length(kind, size, stride):
+    """Return the number of entries of a group in ``pool``."""
+    if kind == RAY:
+        return (size + 1) * stride
+    return size * stride if kind == TREE else fan_start(size) + 2 * stride
+
+
+@inlined
+def corner_rows(kind, size):
+    """Return the number of rows (8,) of a block in ``corners``."""
+    return size + 1 + (2 * VERTICES if kind == FAN else 0)
 
 
 @kernel
@@ -114,7 +139,7 @@ def level_count(stride):
 @kernel
 def block_operands(kind, size):
     """Return the length of a block's part of ``scratch.Known.operands``. It is 0 for a block of trees."""
-    return WIDTH * (2 * size + size * (size + 1) // 2) if kind == RAY else 0
+    return 0 if kind == TREE else WIDTH * (2 * size + size * (size + 1) // 2)
 
 
 @inlined

@@ -5,7 +5,7 @@ from math import inf
 import numpy as np
 
 from thali.catalog.items import size_of
-from thali.lists.engine.layout import FEW_TOPICS, RAY
+from thali.lists.engine.layout import FEW_TOPICS, TREE
 from thali.tools.jit import kernel
 from thali.tools.lanes import WIDTH
 
@@ -13,8 +13,10 @@ from thali.tools.lanes import WIDTH
 TOLERANCE = 4 * 2.220446049250313e-16
 # Products of two weights below this value could underflow, and different directions would look parallel.
 SMALLEST = 1e-100
-# If fewer items than this share their topics and are not parallel, each item becomes a separate ray.
+# If fewer items than this share their topics and form neither a ray nor a fan, each item becomes a separate ray.
 FEWEST_IN_TREE = 4
+# A fan is searched item by item, so larger sets become trees.
+MOST_IN_FAN = 256
 
 
 @kernel
@@ -83,6 +85,42 @@ def parallel_sets(order, start, items, scale, out):
 
 
 @kernel
+def fading_scales(items, scale, rest):
+    """Write the largest weight of each item on a fading topic to scale (L,), and its largest steady weight to rest."""
+    for e in range(scale.size):
+        scale[e], rest[e] = 0.0, 0.0
+        for a in range(items.begin[e], items.end[e]):
+            if items.fading[items.topics[a]]:
+                scale[e] = max(scale[e], items.weights[a])
+            else:
+                rest[e] = max(rest[e], items.weights[a])
+
+
+@kernel
+def fan_sets(order, start, items, scale, out):
+    """Mark in out (n,) which of n sets can become fans: one steady topic, and parallel weights on the fading topics.
+
+    Set g consists of the items order[start[g]:start[g + 1]], which have the same topics. scale (L,): the first result
+    of :func:`fading_scales`.
+    """
+    for g in range(out.size):
+        head, steady = order[start[g]], 0
+        size = size_of(items, head)
+        for a in range(size):
+            steady += not items.fading[items.topics[items.begin[head] + a]]
+        fan = steady == 1 and size > 1
+        for n in range(start[g] + 1, start[g + 1]):
+            e = order[n]
+            for a in range(size if fan else 0):
+                if items.fading[items.topics[items.begin[head] + a]]:
+                    w, first = items.weights[items.begin[e] + a], items.weights[items.begin[head] + a]
+                    expected = first * scale[e]
+                    if min(w, first) < SMALLEST or abs(w * scale[head] - expected) > TOLERANCE * expected:
+                        fan = False
+        out[g] = fan
+
+
+@kernel
 def select(order, lo, hi, middle, offset, items):
     """Partially sort order[lo:hi] by weight number ``offset``: items with larger weights go before ``middle``."""
     while hi - lo > 1:
@@ -137,7 +175,7 @@ def arrange(order, start, kinds, items):
     stack = np.empty((96, 2), dtype=np.int64)
     for g in range(start.size - 1):
         size = size_of(items, order[start[g]])
-        if kinds[g] == RAY or size > FEW_TOPICS:
+        if kinds[g] != TREE or size > FEW_TOPICS:
             continue
         stack[0, 0], stack[0, 1] = start[g], start[g + 1]
         depth = 1

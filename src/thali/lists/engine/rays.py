@@ -1,6 +1,7 @@
 """The search through rays, eight at a time."""
 
 from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,11 +36,40 @@ from thali.tools.lanes import (
 # Numbers of rows. Numba compiles a function again for each literal argument, but not for these.
 N = tuple(np.uint64(n) for n in range(18))
 
-# The functions below return three results for the 8 items at the heads of a block's rays: m = x·θ̄ and q = xᵀM⁻¹x,
-# computed by the same operations as in plain.mean_and_variance(), and a bound over [0, x] with (M⁻¹)⁺ that is valid at
-# all later positions. The 8 items may have different topics. For up to four topics, which covers most items, the loops
-# are unrolled. ``operands`` contains, for each topic a, the weights, θ̄_a, and (M⁻¹)_ab for b up to a. Each is a row of
-# 8 lanes.
+# The functions below return two results for 8 items: the sums of which m = x·θ̄ and q = xᵀM⁻¹x consist, and a bound over
+# [0, x] with (M⁻¹)⁺ that is valid at all later positions. m and q are computed by the same operations as in
+# plain.mean_and_variance(). The 8 items may have different topics. For up to four topics, which covers most items, the
+# loops are unrolled. ``operands`` contains, for each topic a, the weights, θ̄_a, and (M⁻¹)_ab for b up to a. Each is a
+# row of 8 lanes.
+
+
+class Sums(NamedTuple):
+    """The parts of m = x·θ̄ and q = xᵀM⁻¹x: sums over all topics but the last, and what belongs to the last topic."""
+
+    mean: Any
+    """Σ_a x_a·θ̄_a over all topics but the last."""
+    variance: Any
+    """xᵀM⁻¹x over all topics but the last."""
+    covariance: Any
+    """Σ_a (M⁻¹)_la·x_a over all topics a but the last topic l."""
+    last: Any
+    """x_l."""
+    last_mean: Any
+    """θ̄_l."""
+    last_variance: Any
+    """(M⁻¹)_ll."""
+
+
+@inlined
+def mean_of(sums):
+    """Return m."""
+    return fused(sums.last, sums.last_mean, sums.mean)
+
+
+@inlined
+def variance_of(sums):
+    """Return q."""
+    return fused(sums.last, fused(sums.covariance, 2.0, sums.last * sums.last_variance), sums.variance)
 
 
 @inlined
@@ -62,44 +92,42 @@ def topic_term(x, product, factor, theta):
 
 @inlined
 def one_topic(gather_at, gather_index, operands, at, belief):
-    """Return m, q and the bound for items with one topic."""
+    """Return the sums and the bound for items with one topic."""
     a = topic_gains(operands, at, N[0], gather_index, gather_at, N[0], belief)
-    theta, aa = row(operands, at, N[1]), a * row(operands, at, N[2])
-    q = a * aa
-    r, inverse = rough_roots(q)
-    half = spread(0.5 * belief.alpha)
-    return a * theta, q, fused(r, half, topic_term(a, aa, inverse * half, theta))
+    theta, own = row(operands, at, N[1]), row(operands, at, N[2])
+    r, inverse = rough_roots(a * (a * own))
+    half, zero = spread(0.5 * belief.alpha), spread(0.0)
+    upper = fused(r, half, topic_term(a, a * own, inverse * half, theta))
+    return Sums(zero, zero, zero, a, theta, own), upper
 
 
 @inlined
 def two_topics(gather_at, gather_index, operands, at, belief):
-    """Return m, q and the bound for items with two topics, a and b."""
+    """Return the sums and the bound for items with two topics, a and b."""
     a = topic_gains(operands, at, N[0], gather_index, gather_at, N[0], belief)
     b = topic_gains(operands, at, N[3], gather_index, gather_at, N[2], belief)
     theta_a, theta_b = row(operands, at, N[1]), row(operands, at, N[4])
     aa, ba, bb = a * row(operands, at, N[2]), row(operands, at, N[5]), b * row(operands, at, N[6])
-    m = fused(b, theta_b, a * theta_a)
-    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
+    sums = Sums(a * theta_a, a * aa, a * ba, b, theta_b, row(operands, at, N[6]))
     ba = positive(ba)
     of_a, of_b = fused(b, ba, aa), fused(a, ba, bb)
     r, inverse = rough_roots(fused(a, of_a, b * of_b))
     half = spread(0.5 * belief.alpha)
     factor = inverse * half
-    return m, q, fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
+    return sums, fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
 
 
 @inlined
 def three_topics(gather_at, gather_index, operands, at, belief):
-    """Return m, q and the bound for items with three topics, a, b and c."""
+    """Return the sums and the bound for items with three topics, a, b and c."""
     a = topic_gains(operands, at, N[0], gather_index, gather_at, N[0], belief)
     b = topic_gains(operands, at, N[3], gather_index, gather_at, N[2], belief)
     c = topic_gains(operands, at, N[7], gather_index, gather_at, N[5], belief)
     theta_a, theta_b, theta_c = row(operands, at, N[1]), row(operands, at, N[4]), row(operands, at, N[8])
     aa, ba, bb = a * row(operands, at, N[2]), row(operands, at, N[5]), b * row(operands, at, N[6])
     ca, cb, cc = row(operands, at, N[9]), row(operands, at, N[10]), c * row(operands, at, N[11])
-    m = fused(c, theta_c, fused(b, theta_b, a * theta_a))
-    q = fused(b, fused(a * ba, 2.0, bb), a * aa)
-    q = fused(c, fused(fused(b, cb, a * ca), 2.0, cc), q)
+    m, q = fused(b, theta_b, a * theta_a), fused(b, fused(a * ba, 2.0, bb), a * aa)
+    sums = Sums(m, q, fused(b, cb, a * ca), c, theta_c, row(operands, at, N[11]))
     ba, ca, cb = positive(ba), positive(ca), positive(cb)
     of_a, of_b = fused(c, ca, fused(b, ba, aa)), fused(c, cb, fused(a, ba, bb))
     of_c = fused(b, cb, fused(a, ca, cc))
@@ -107,12 +135,12 @@ def three_topics(gather_at, gather_index, operands, at, belief):
     half = spread(0.5 * belief.alpha)
     factor = inverse * half
     upper = fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
-    return m, q, upper + topic_term(c, of_c, factor, theta_c)
+    return sums, upper + topic_term(c, of_c, factor, theta_c)
 
 
 @inlined
 def four_topics(gather_at, gather_index, operands, at, belief):
-    """Return m, q and the bound for items with four topics, a, b, c and e."""
+    """Return the sums and the bound for items with four topics, a, b, c and e."""
     a = topic_gains(operands, at, N[0], gather_index, gather_at, N[0], belief)
     b = topic_gains(operands, at, N[3], gather_index, gather_at, N[2], belief)
     c = topic_gains(operands, at, N[7], gather_index, gather_at, N[5], belief)
@@ -123,10 +151,10 @@ def four_topics(gather_at, gather_index, operands, at, belief):
     ca, cb, cc = row(operands, at, N[9]), row(operands, at, N[10]), c * row(operands, at, N[11])
     ea, eb, ec = row(operands, at, N[14]), row(operands, at, N[15]), row(operands, at, N[16])
     ee = e * row(operands, at, N[17])
-    m = fused(e, theta_e, fused(c, theta_c, fused(b, theta_b, a * theta_a)))
+    m = fused(c, theta_c, fused(b, theta_b, a * theta_a))
     q = fused(b, fused(a * ba, 2.0, bb), a * aa)
     q = fused(c, fused(fused(b, cb, a * ca), 2.0, cc), q)
-    q = fused(e, fused(fused(c, ec, fused(b, eb, a * ea)), 2.0, ee), q)
+    sums = Sums(m, q, fused(c, ec, fused(b, eb, a * ea)), e, theta_e, row(operands, at, N[17]))
     ba, ca, cb, ea, eb, ec = positive(ba), positive(ca), positive(cb), positive(ea), positive(eb), positive(ec)
     of_a, of_b = fused(e, ea, fused(c, ca, fused(b, ba, aa))), fused(e, eb, fused(c, cb, fused(a, ba, bb)))
     of_c, of_e = fused(e, ec, fused(b, cb, fused(a, ca, cc))), fused(c, ec, fused(b, eb, fused(a, ea, ee)))
@@ -134,18 +162,20 @@ def four_topics(gather_at, gather_index, operands, at, belief):
     half = spread(0.5 * belief.alpha)
     factor = inverse * half
     upper = fused(r, half, topic_term(a, of_a, factor, theta_a) + topic_term(b, of_b, factor, theta_b))
-    return m, q, upper + topic_term(c, of_c, factor, theta_c) + topic_term(e, of_e, factor, theta_e)
+    return sums, upper + topic_term(c, of_c, factor, theta_c) + topic_term(e, of_e, factor, theta_e)
 
 
 @inlined
 def many_topics(size, gather_at, gather_index, operands, at, belief, x, y):
-    """Return m, q and the bound for items with any number of topics."""
-    m, q, P, own = spread(0.0), spread(0.0), spread(0.0), at
+    """Return the sums and the bound for items with any number of topics."""
+    zero, P, own = spread(0.0), spread(0.0), at
+    sums = Sums(zero, zero, zero, zero, zero, zero)
     for a in range(size):
+        m, q = mean_of(sums), variance_of(sums)
         g = lane_gains(belief.kind, load(operands, at), gather(belief.state, gather_index, gather_at))
         gather_at += W * (a + U2)
         store(x, a * W, g)
-        m = fused(g, load(operands, at + W), m)
+        theta = load(operands, at + W)
         at += U2 * W
         mixed, plus = spread(0.0), spread(0.0)
         for c in range(a):
@@ -154,10 +184,10 @@ def many_topics(size, gather_at, gather_index, operands, at, belief, x, y):
             plus = fused(other, positive(entry), plus)
             store(y, c * W, fused(g, positive(entry), load(y, c * W)))
             at += W
-        entry = g * load(operands, at)
+        sums = Sums(m, q, mixed, g, theta, load(operands, at))
+        entry = g * sums.last_variance
         store(y, a * W, plus + entry)
         at += W
-        q = fused(g, fused(mixed, 2.0, entry), q)
         P = fused(g, fused(plus, 2.0, entry), P)
     r, inverse = rough_roots(P)
     half = spread(0.5 * belief.alpha)
@@ -165,7 +195,27 @@ def many_topics(size, gather_at, gather_index, operands, at, belief, x, y):
     for a in range(size):
         upper = upper + topic_term(load(x, a * W), load(y, a * W), factor, load(operands, at))
         at += W * (a + U3)
-    return m, q, upper
+    return sums, upper
+
+
+@inlined
+def sums_and_bounds(b, layout, belief, known, scratch):
+    """Return the sums and the bounds for the 8 items whose weights are in the operands of block b. Cost: O(s²)."""
+    size, gather_at = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_GATHER])
+    at = np.uint64(layout.blocks[b, BLOCK_OPERANDS])
+    if size == U1:
+        sums, upper = one_topic(gather_at, layout.gather_index, known.operands, at, belief)
+    elif size == U2:
+        sums, upper = two_topics(gather_at, layout.gather_index, known.operands, at, belief)
+    elif size == U3:
+        sums, upper = three_topics(gather_at, layout.gather_index, known.operands, at, belief)
+    elif size == U4:
+        sums, upper = four_topics(gather_at, layout.gather_index, known.operands, at, belief)
+    else:
+        sums, upper = many_topics(
+            size, gather_at, layout.gather_index, known.operands, at, belief, scratch.x, scratch.y
+        )
+    return sums, upper * belief.rough_factor + belief.mean_error
 
 
 @inlined
@@ -173,24 +223,11 @@ def visit_rays(b, best, items, layout, used, belief, known, scratch):
     """Visit a block of rays: update the bounds of the block, and return the best item so far. Cost: O(s²)."""
     if not known.ready[b]:
         make_ready(b, layout, used, belief, known)
-    size, gather_at = np.uint64(layout.blocks[b, BLOCK_SIZE]), np.uint64(layout.blocks[b, BLOCK_GATHER])
-    at = np.uint64(layout.blocks[b, BLOCK_OPERANDS])
-    if size == U1:
-        m, q, upper = one_topic(gather_at, layout.gather_index, known.operands, at, belief)
-    elif size == U2:
-        m, q, upper = two_topics(gather_at, layout.gather_index, known.operands, at, belief)
-    elif size == U3:
-        m, q, upper = three_topics(gather_at, layout.gather_index, known.operands, at, belief)
-    elif size == U4:
-        m, q, upper = four_topics(gather_at, layout.gather_index, known.operands, at, belief)
-    else:
-        m, q, upper = many_topics(
-            size, gather_at, layout.gather_index, known.operands, at, belief, scratch.x, scratch.y
-        )
+    sums, upper = sums_and_bounds(b, layout, belief, known, scratch)
+    m, q = mean_of(sums), variance_of(sums)
     # If the index of a ray's head is positive, the other indices on the ray exceed it at most by rounding errors.
     width, _ = rough_roots(positive(q) + belief.variance_error)
     limit = m + belief.mean_error + width * (belief.alpha * belief.rough_factor)
-    upper = upper * belief.rough_factor + belief.mean_error
     store(known.bound, b * W, upper)
     store(known.current_bound, b * W, smaller(limit, upper))
     lanes_left = reaching(limit, best.index)

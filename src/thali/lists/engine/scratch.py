@@ -36,17 +36,17 @@ class Known(NamedTuple):
     """(B·8,): a tighter bound that is valid until a topic of the group is shown. It may be the index of the group's
     best item itself."""
     best_item: Any
-    """(B·8,): for a tree, its best item, whose index is ``current_bound``; NONE if it is unknown. It is valid only
-    while ``current_bound`` is below ``bound``."""
+    """(B·8,): for a tree or fan, its best item, whose index is ``current_bound``; NONE if it is unknown. It is valid
+    only while ``current_bound`` is below ``bound``."""
     head: Any
     """(B·8,): for a ray, the position in ``slot_item`` of its first unused item; NONE if there is none."""
     ready: Any
-    """(B,): for a block of rays, whether ``operands`` has been filled for this user."""
+    """(B,): for a block of rays or fans, whether ``operands`` has been filled for this user."""
     heads_used: Any
     """(B,): for a block of rays, whether the head of some ray may be an item that is already used or was removed."""
     operands: Any
     """For blocks of rays, the numbers from which the indices of the heads are computed, in rows of 8 lanes. For each
-    topic a: the weight, θ̄_a, and (M⁻¹)_ab for b up to a."""
+    topic a: the weight, θ̄_a, and (M⁻¹)_ab for b up to a. For blocks of fans, the weights are those of the corners."""
     to_visit: Any
     """(B + 1,): the blocks to visit."""
     ray_limits: Any
@@ -89,6 +89,8 @@ class Scratch(NamedTuple):
     (``stack_bound``)."""
     stack_node: Any
     stack_bound: Any
+    fan: Any
+    """(40,): for each fan of the block being visited, the five sums from which its indices follow (``rays.Sums``)."""
 
 
 @kernel
@@ -98,7 +100,7 @@ def new_scratch(d):
         np.empty(U2 * d * W + W), np.empty(U2 * d * W + W), np.empty(U2 * W), np.empty(d), np.empty(d), np.empty(d),
         np.empty(d), np.empty(d * d),
         np.empty(16, dtype=np.uint64), np.empty(16, dtype=np.uint64), np.empty(128, dtype=np.int64),
-        np.empty(128, dtype=np.uint64), np.empty(128),
+        np.empty(128, dtype=np.uint64), np.empty(128), np.empty(5 * 8),
     )  # fmt: skip
 
 

@@ -1,15 +1,17 @@
 """Exact greedy lists: the best item at each position, found without scoring all items.
 
 Groups of items with the same topics (``engine/index.py``) are arranged in blocks of eight. The search visits blocks,
-and bounds or scores the eight groups of a block at once. Four facts make it fast. None of them is an approximation:
+and bounds or scores the eight groups of a block at once. Five facts make it fast. None of them is an approximation:
 
 - Each group has a bound that is valid at all later positions (``bounds.py``). Each visit makes this bound tighter. A
   block needs a visit only if one of its bounds reaches the best index found so far.
 - The index of an item changes only if the coverage of one of its topics changes. So a much tighter bound, such as the
-  index of the group's best item, is valid until an item with one of the group's topics is shown.
+  index of the group's best item, is valid until an item with one of the group's topics is shown. Steady topics do not
+  count here, because their gains never change.
 - On a ray of parallel items, the index is proportional to the scale of the item. As long as the index is positive, the
   largest unused item is the best one (``rays.py``).
 - The boxes of a tree are nested, so the search never looks at most of its items (``trees.py``).
+- In a fan, two numbers describe each item, so that its index is bounded by a few operations (``fans.py``).
 
 Every bound includes slack for rounding. Items that are not ruled out by a bound are compared by their exact index, and
 ties go to the lowest item number. If no index is positive, all items are scored, because then the largest item of a ray
@@ -20,19 +22,22 @@ from math import inf, sqrt
 
 import numpy as np
 
-from thali.catalog.coverage import FIXED, MAX, cover
+from thali.catalog.coverage import FIXED, MAX, cover_item
 from thali.lists.engine.bounds import EPSILON, TINY, U0, U1, U2, Belief, W, topic_bounds
+from thali.lists.engine.fans import visit_fans
 from thali.lists.engine.layout import (
     BLOCK_CORNERS,
     BLOCK_GATHER,
     BLOCK_KIND,
     BLOCK_OPERANDS,
     BLOCK_SIZE,
+    FAN,
     FEW_TOPICS,
     ITEMS,
     KIND,
     NONE,
     RAY,
+    TREE,
     block_operands,
 )
 from thali.lists.engine.rays import advance, visit_rays
@@ -63,7 +68,7 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
     for b in range(B):
         size = np.uint64(layout.blocks[b, BLOCK_SIZE])
         many |= size > FEW_TOPICS
-        if layout.blocks[b, BLOCK_KIND] == RAY:
+        if layout.blocks[b, BLOCK_KIND] != TREE:
             operand_length = np.uint64(layout.blocks[b, BLOCK_OPERANDS]) + np.uint64(block_operands(RAY, size))
     # The values of known.head and known.heads_used at the start of a list.
     first_head, head_removed = np.empty(B * W, dtype=np.uint32), np.zeros(B, dtype=np.bool_)
@@ -107,6 +112,8 @@ def greedy(kind, items, layout, used, skip, skip_start, estimate, inverse, alpha
                         continue
                     if layout.blocks[b, BLOCK_KIND] == RAY:
                         best = visit_rays(b, best, items, layout, used, belief, known, scratch)
+                    elif layout.blocks[b, BLOCK_KIND] == FAN:
+                        best = visit_fans(b, best, items, layout, used, belief, known, scratch)
                     else:
                         best = visit_trees(b, best, layout, used, belief, known, scratch)
             item = best.item
@@ -164,9 +171,7 @@ def show(item, items, layout, used, belief, known):
             store(
                 known.current_bound, b * W, where_any(layout.seat_mask, b * W, layout.seat_mask[seat], later, current)
             )
-        for a in range(items.begin[item], items.end[item]):
-            j = items.topics[a]
-            belief.state[j] = cover(belief.kind, items.weights[a], belief.state[j])
+        cover_item(belief.kind, items, item, belief.state)
     known.current_bound[seat], known.best_item[seat] = known.bound[seat], NONE
     if not known.ready[seat // W]:  # a tree; a block of rays has already been visited, unless indices are NaN
         known.heads_used[seat // W] = True

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from thali.catalog.coverage import cover, empty, gain
+from thali.catalog.coverage import cover_item, empty, gain
 from thali.catalog.items import Items
 from thali.policies.examined import examined
 from thali.tools.jit import kernel
@@ -94,7 +94,6 @@ def observe(
             for a in range(lo, hi):
                 i = items.topics[a]
                 x[i] = gain(kind, items.weights[a], state[i])
-                state[i] = cover(kind, items.weights[a], state[i])
                 if clicks[user, k]:
                     B[user, i] += weight * x[i]
             for a in range(lo, hi):
@@ -102,6 +101,7 @@ def observe(
                 for b in range(lo, hi):
                     j = items.topics[b]
                     M[user, i, j] += (precision * weight) * (x[i] * x[j])
+            cover_item(kind, items, item, state)
 
 
 @kernel

@@ -39,6 +39,32 @@ class CascadeLSB(LinearPolicy):
     examined = "first-click"
 
 
+class CascadeHybrid(CascadeLSB):
+    """CascadeLSB for items that attract both by their relevance and by what they add to the list (Li et al. 2020).
+
+    Item a_k attracts with probability ⟨z_k, β*⟩ + ⟨Δ(a_k|a_1..a_{k-1}), θ*⟩. The relevance features z_k are the weights
+    of the item on the steady topics of the catalog, such as its quality or the score of another model. The gains Δ are
+    those on the topics that fade (``fading`` of :class:`thali.Catalog`). If every topic fades, this policy is
+    CascadeLSB. If no topic does, its lists are those of CascadeLinUCB with the same α.
+
+    The index and the update are those of CascadeLSB, with x = (Δ, z): one regression learns β and θ. Li et al. compute
+    the same estimates and intervals from blocks of M. This policy departs from theirs as CascadeLSB does: σ need not be
+    1, and α is 0.8/σ by default. See :class:`LinearPolicy` for the parameters and the cost.
+
+    Examples
+    --------
+    >>> import thali
+    >>> films = [[0.5, 0.0, 0.2], [0.5, 0.0, 0.9], [0.0, 0.5, 0.1]]
+    >>> catalog = thali.Catalog(films, topics=["crime", "comedy", "quality"], fading=[True, True, False])
+    >>> policy = thali.CascadeHybrid(catalog, K=2)
+    >>> state = policy.init(users=1)
+    >>> policy.update(state, [[1, 2]], [[True, False]])
+    >>> policy.estimate(state).round(2)
+    array([[0.47, 0.  , 0.84]])
+
+    """
+
+
 class LSBGreedy(LinearPolicy):
     """Maximizes the expected number of clicks on a diverse list if users examine all positions (Yue and Guestrin 2011).
 

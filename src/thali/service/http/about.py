@@ -22,6 +22,7 @@ def describe(settings: Settings, recommender: Recommender, role: str | None) -> 
         items=len(catalog),
         topics=list(map(str, catalog.topics)),
         coverage=catalog.coverage if catalog.custom is None else type(catalog.custom).__name__,
+        steady=[str(topic) for topic, fades in zip(catalog.topics, catalog.fading, strict=True) if not fades],
         learners=[_learner(learner) for learner in recommender.learners.values()],
         policies=list(LEARNING),
         limits=settings.limits,

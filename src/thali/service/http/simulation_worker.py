@@ -46,7 +46,8 @@ def run(work: Work) -> Simulated:
     present = np.flatnonzero(work.catalog.present)
     names = [work.catalog.items[e] for e in present.tolist()]
     topics = list(work.catalog.topics)
-    catalog = Catalog(work.catalog.csr[present], items=names, topics=topics, coverage=work.catalog.coverage)
+    fading = None if work.catalog.fading.all() else work.catalog.fading
+    catalog = Catalog(work.catalog.csr[present], names, topics, work.catalog.coverage, fading)
     drawn = np.random.default_rng(work.seed).dirichlet(np.full(catalog.d, 0.5)).tolist()
     tastes = [(0, drawn if work.theta is None else work.theta), *work.changes]
     person = Drift([DiverseCascade(catalog, [theta]) for _, theta in tastes], [step for step, _ in tastes])

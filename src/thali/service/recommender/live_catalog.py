@@ -133,13 +133,14 @@ def check_names(catalog: Catalog) -> None:
 
 
 def content_digest(catalog: Catalog) -> str:
-    """Return a digest of everything in a catalog: the present items, topics, weights and coverage.
+    """Return a digest of everything in a catalog: the present items, topics, weights, coverage and steady topics.
 
     Cost: one pass over the catalog.
     """
     coverage = catalog.coverage if catalog.custom is None else type(catalog.custom).__qualname__
     names = [name for name, present in zip(catalog.items, catalog.present.tolist(), strict=True) if present]
-    digest = sha256(json.dumps([coverage, list(catalog.topics), names], default=str).encode())
+    steady = [] if catalog.fading.all() else [catalog.fading.tolist()]
+    digest = sha256(json.dumps([coverage, list(catalog.topics), names, *steady], default=str).encode())
     kept = catalog.csr[np.flatnonzero(catalog.present)]
     for part in (kept.indptr.astype("<i8"), kept.indices.astype("<i8"), kept.data.astype("<f8")):
         digest.update(part.tobytes())

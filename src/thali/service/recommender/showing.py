@@ -37,7 +37,7 @@ def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measu
     return Measured(
         parts,
         predicted=1.0 - prod(1.0 - min(1.0, max(0.0, belief)) for belief in beliefs),
-        diversity=distance(parts.sizes, parts.topics),
+        diversity=distance(parts.sizes, parts.topics, policy.catalog.sparse.fading),
         exploration=sum(explorations) / total if total > 0.0 else 0.0,
     )
 

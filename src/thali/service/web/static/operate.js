@@ -173,7 +173,7 @@ export function operate(place, service) {
     return el("details", { class: "past", open: order === 0 },
       el("summary", {}, `${new Date(1000 * one.shown_at).toLocaleString("en-GB")}, ${one.learner}: ${answer}`),
       el("ol", { class: "plate" }, one.items.map((_, index) => el("li", { class: `item${one.clicked?.includes(index) ? " chosen" : ""}` },
-        card(one.items, index, `past-${order}-${index}`, { diverse: policy?.features !== "items", coverage: service.coverage })))));
+        card(one.items, index, `past-${order}-${index}`, { diverse: policy?.features !== "items", coverage: service.coverage, steady: service.steady })))));
   }
 
   async function forget(name) {

@@ -10,10 +10,11 @@ import { el, joined, number } from "./dom.js";
  * Δ(e|∅), which have to be combined as the coverage does. If the coverage is unknown here, only the best item counts,
  * which never overstates the share.
  */
-export function covered(items, { diverse, coverage }, before = items.length) {
+export function covered(items, { diverse, coverage, steady = [] }, before = items.length) {
   const shares = Object.create(null); // a topic may have any name, even "constructor"
   for (const { gains } of items.slice(0, before)) {
     for (const [topic, gain] of Object.entries(gains)) {
+      if (steady.includes(topic)) continue;
       const share = shares[topic] ?? 0;
       if (diverse) shares[topic] = Math.min(1, share + gain);
       else shares[topic] = coverage === "probabilistic" ? 1 - (1 - share) * (1 - gain) : Math.max(share, gain);

@@ -48,7 +48,7 @@ export function play(place, service) {
   }
 
   const learner = () => learners.get(me.learner);
-  const kind = () => ({ diverse: learner().features === "gains", coverage: service.coverage });
+  const kind = () => ({ diverse: learner().features === "gains", coverage: service.coverage, steady: service.steady });
   const list = el("ol", { class: "plate", "aria-label": "Recommended list" });
   const noneButton = el("button", { type: "button", class: "nothing", click: () => answer(null) }, "None of these ", el("kbd", {}, "N"));
   const undoButton = el("button", { type: "button", click: undo }, "Undo ", el("kbd", {}, "U"));
