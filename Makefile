@@ -1,5 +1,5 @@
 # The commands that README, docs and CI use. Each creates the environment .venv if it is missing or out of date.
-.PHONY: help demo page picture screenshots reproduce test test-slow check format docs messages wheels bench mechanisms bench-serve compare first-use alpha theory clean
+.PHONY: help demo page picture screenshots reproduce test test-slow check format docs messages wheels bench mechanisms bench-serve compare first-use alpha prior-alpha first-lists theory clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -88,6 +88,13 @@ first-use: .venv/dev ## Measure how long import and compilation take, and update
 
 alpha: .venv/dev ## Compare possible default values of the exploration parameter α
 	$(BIN)/python benchmarks/default_alpha.py
+
+prior-alpha: .venv/dev ## Compare rules for the default α with a prior, and update docs/prior-alpha.md; DATA=folder of the data
+	$(BIN)/python benchmarks/prior_alpha.py $(if $(DATA),--data $(DATA))
+
+first-lists: .venv/lab ## Measure the first lists at full scale, and update docs/first-lists.md; DATA=folder of the data
+	@$(BIN)/thali reproduce first-lists arriving --full $(if $(DATA),--data $(DATA)) --out results/first-lists
+	@$(BIN)/python benchmarks/first_lists.py results/first-lists
 
 theory: .venv/dev ## Check the paper's theorems and lemmas numerically
 	$(BIN)/python benchmarks/theory.py

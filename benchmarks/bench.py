@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cases
 import klucb
@@ -289,6 +290,33 @@ def threads() -> str:
     return table(f"{users} users per call | µs per list | lists per second | speedup over threads=1", rows)
 
 
+def priors() -> str:
+    """CascadeLSB with a prior and without one, measured in turns."""
+    rows = []
+    for make, name, K in ((cases.like_movielens, "MovieLens-like", 12), (cases.random_sparse, "random sparse", 8)):
+        for users in (100, 1):
+            case = make(np.random.default_rng(0), users=users)
+            d = case.catalog.d
+            known = thali.Prior.from_preferences(cases.narrow_tastes(np.random.default_rng(1), 500, d))
+            same: dict[str, Any] = {"sigma": 0.3, "alpha": 1.0}
+            prior = thali.Prior(0.0, np.eye(d))
+            kinds: tuple[dict[str, Any], ...] = (same, {**same, "prior": prior}, {}, {"prior": known})
+            pair = [thali.CascadeLSB(case.catalog, K, **kind) for kind in kinds]
+            for warm in (1, 100, 1000):
+                taken = speed.compared(pair, case.model, warm=warm, repeats=6000 // (users + 19))
+                times = [f"{np.median(taken[n]) * 1e6:.1f}" for n in (2, 3)]
+                rows.append(
+                    (f"{name}, d={d}, K={K}", users, warm, *times, spread(taken[3] / taken[2], 2),
+                     spread(taken[1] / taken[0], 2))
+                )  # fmt: skip
+                print(*rows[-1], sep=" | ", flush=True)
+    return table(
+        f"case | users per batch | after steps | without a prior: {PER_STEP} | with a prior | ratio | "
+        "ratio with N(0, I), at the same σ and α",
+        rows,
+    )
+
+
 def policies() -> str:
     """Every policy, 50 users per batch, steps 1101 to 1300, so that windows are full. Includes simulated clicks."""
     has_movielens = cases.data_folder() is not None
@@ -341,7 +369,8 @@ def summary(docs: Path) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    part.__name__: part for part in (steps, quality, large, growth, dense, kl_ucb, index, candidates, threads, policies)
+    part.__name__: part
+    for part in (steps, quality, large, growth, dense, kl_ucb, index, candidates, threads, priors, policies)
 }
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pages import DOCS, replaced
 
+from thali.lab.first_lists import ARRIVING, FIRST
 from thali.lab.ledger import Finding
 from thali.lab.report import build, data_label, label, markdown, regrets, table_1
 from thali.lab.results import DIVERSITY, Results, scale_label
@@ -26,12 +27,17 @@ from thali.lab.settings import SUITES
 
 #: The suites that docs/robustness.md is about.
 ROBUSTNESS = ("ranked", "several-clicks", "drift")
+#: The suites of docs/first-lists.md, which benchmarks/first_lists.py fills in.
+FIRST_LISTS = (FIRST, ARRIVING)
 #: The suites of docs/reproduction.md that have a table of numbers.
-PAPER = tuple(s for s in SUITES if s not in ("approximation", "optimism", "robustness", "tuning", *ROBUSTNESS))
+PAPER = tuple(
+    s for s in SUITES if s not in ("approximation", "optimism", "robustness", "tuning", *ROBUSTNESS, *FIRST_LISTS)
+)
 
 
 def parts(results: Results, findings: list[Finding]) -> dict[str, dict[str, str]]:
     """All generated parts, by page and by the name of their marker."""
+    findings = [finding for finding in findings if finding.suite.partition("/")[0] not in FIRST_LISTS]
     matrix = Matrix.of(results, "movielens")
     return {
         "reproduction.md": {"summary": summary(results, findings), "table 1": approximation(results)},
@@ -55,7 +61,7 @@ def summary(results: Results, findings: list[Finding]) -> str:
     ]
     for suite, title in SUITES.items():
         scales = sorted({scale_label(results.scales[name]) for name in results.experiments(f"{suite}/")})
-        if scales:
+        if scales and suite not in FIRST_LISTS:
             lines.append(f"| {suite} | {title} | {'; '.join(scales)} |")
     return "\n".join(lines)
 

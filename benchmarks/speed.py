@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from cases import Case
@@ -130,3 +130,25 @@ def step(policy: thali.Policy, model: thali.ClickModel, *, warm: int = 100, in_a
         state = thali.simulate(policy, model, steps=in_a_row, seed=seed, state=state, points=1).state
         taken.append((time.perf_counter() - begin) / in_a_row / model.users)
     return np.array(taken)
+
+
+def compared(policies: Sequence[thali.Policy], model: thali.ClickModel, *, warm: int, repeats: int = 60) -> np.ndarray:
+    """Return seconds per user and step (policies, repeats), with policies that are measured in turns.
+
+    Each policy first learns from ``warm`` lists per person. Each value is the mean of five steps of recommend and
+    update. Clicks are simulated in between, and not counted.
+    """
+    rng = np.random.default_rng(0)
+    states = [thali.simulate(policy, model, steps=warm, seed=0).state for policy in policies]
+    taken = np.zeros((len(policies), repeats))
+    for repeat in range(repeats):
+        for n, (policy, state) in enumerate(zip(policies, states, strict=True)):
+            for _ in range(5):
+                begin = time.perf_counter()
+                lists = policy.recommend(state)
+                middle = time.perf_counter()
+                clicks = model.sample(lists, rng)
+                resumed = time.perf_counter()
+                policy.update(state, lists, clicks)
+                taken[n, repeat] += (middle - begin + time.perf_counter() - resumed) / 5 / model.users
+    return taken

@@ -103,3 +103,44 @@ def test_every_policy_except_divrank_takes_at_most_a_hundred_microseconds_per_st
     assert len(fast) == len(thali.POLICIES) - 1
     assert max(fast) <= 100e-6
     assert divrank <= 2e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["cases.like_movielens", "cases.random_sparse"])
+@pytest.mark.parametrize("users", [1, 100])
+def test_a_step_with_a_prior_takes_at_most_1_1_times_as_long_as_without(case, users):
+    """Both are measured in turns, at the same σ and α and, with a prior of other people, at the defaults.
+
+    The times are lower quartiles, because other processes disturb the measurement.
+    """
+    same, default = printed(
+        "import thali\n"
+        f"case = {case}(np.random.default_rng(0), users={users})\n"
+        "d = case.catalog.d\n"
+        "known = cases.narrow_tastes(np.random.default_rng(1), 500, d)\n"
+        "kinds = ({'sigma': 0.3, 'alpha': 1.0}, {'sigma': 0.3, 'alpha': 1.0, 'prior': thali.Prior(0.0, np.eye(d))},\n"
+        "         {}, {'prior': thali.Prior.from_preferences(known)})\n"
+        "policies = [thali.CascadeLSB(case.catalog, 10, **kind) for kind in kinds]\n"
+        f"taken = np.stack([speed.compared(policies, case.model, warm=warm, repeats={6000 // (users + 19)})\n"
+        "                  for warm in (1, 100, 1000)])\n"
+        "times = np.quantile(taken, 0.25, axis=2).sum(axis=0)\n"
+        "print(times[1] / times[0], times[3] / times[2])"
+    )
+    assert same <= 1.1
+    assert default <= 1.1
+
+
+@pytest.mark.slow
+def test_a_prior_is_learned_from_20000_people_in_seconds():
+    (taken,) = printed(
+        "import time, thali\n"
+        "rng = np.random.default_rng(0)\n"
+        "case = cases.random_sparse(rng, users=20_000, d=40)\n"
+        "policy = thali.CascadeLSB(case.catalog, 10, sigma=0.3)\n"
+        "state = thali.simulate(policy, case.model, steps=10, seed=0).state\n"
+        "thali.Prior.learn(policy, state.take(range(10)))  # compiles what will be measured\n"
+        "begin = time.perf_counter()\n"
+        "thali.Prior.learn(policy, state)\n"
+        "print(time.perf_counter() - begin)"
+    )
+    assert taken <= 10

@@ -48,11 +48,11 @@ def test_help_and_version(tmp_path):
     assert thali("--version", cwd=tmp_path).stdout.strip() == "0.1.0"
 
 
-@pytest.mark.parametrize("command", [(), ("serve",), ("catalog", "build"), ("run",), ("robustness",)])
+@pytest.mark.parametrize("command", [(), ("serve",), ("catalog", "build"), ("run",), ("robustness",), ("first-lists",)])
 def test_help_fits_into_80_columns_without_cutting_anything(monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "80")
     text = CliRunner().invoke(app, [*command, "--help"]).stdout
     assert "Options:" in text
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
-    assert "..." not in text.replace("[ARGS]...", "")
+    assert "..." not in text.replace("[ARGS]...", "").replace("{SOURCE}...", "")

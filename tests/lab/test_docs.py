@@ -1,4 +1,6 @@
-"""The pages that benchmarks/reproduction.py fills in: they have the words of the code, and a place for each part."""
+"""The pages that benchmarks/reproduction.py and first_lists.py fill in: they have the words of the code, and a place
+for each part.
+"""
 
 import importlib.util
 import re
@@ -16,14 +18,18 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 
-@pytest.fixture(scope="module")
-def script():
+def load(name):
     sys.path.insert(0, str(ROOT / "benchmarks"))  # as for a script that is run: it imports pages
-    spec = importlib.util.spec_from_file_location("reproduction", ROOT / "benchmarks" / "reproduction.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     sys.path.remove(str(ROOT / "benchmarks"))
     return module
+
+
+@pytest.fixture(scope="module")
+def script():
+    return load("reproduction")
 
 
 def table(page, name):
@@ -37,7 +43,11 @@ def test_claims_in_the_docs_have_the_words_of_the_code():
     header, rows = table("claims.md", "ledger")
     assert header == markdown([]).splitlines()[0]
     claims = {claim.number: claim for claim in CLAIMS}
-    assert {row[0] for row in rows} == set(claims)
+    _, more = table("first-lists.md", "verdicts")
+    assert {row[0] for row in (*rows, *more)} == set(claims)
+    assert {row[0] for row in rows}.isdisjoint(row[0] for row in more)
+    for number, statement, holds_if, *_ in more:
+        assert (f"(not in the paper) {statement}", holds_if) == (claims[number].statement, claims[number].holds_if)
     for number, section, statement, holds_if, *_ in rows:
         claim = claims[number]
         assert (section, statement, holds_if) == (claim.section, claim.statement, claim.holds_if)
@@ -73,6 +83,14 @@ def test_every_part_has_a_place_in_its_page(script, monkeypatch):
         assert re.findall(r"<!-- (?!end)(.*?) -->", (DOCS / page).read_text()) == list(texts)
     marked = {page.name for page in DOCS.glob("*.md") if "<!-- end -->" in page.read_text()}
     assert marked >= set(parts)
+
+
+def test_every_part_on_the_first_lists_has_a_place_in_its_page(monkeypatch):
+    first_lists = load("first_lists")
+    monkeypatch.setattr(first_lists.Shares, "every", lambda results, suite: [])
+    for page, texts in first_lists.parts(None, []).items():
+        places = re.findall(r"<!-- (?!end)(.*?) -->", (DOCS / page).read_text())
+        assert places == list(texts)
 
 
 def test_parts_are_filled_in_and_figures_are_copied(script, tmp_path):

@@ -26,7 +26,7 @@ from thali.lab.ledger import ledger
 from thali.lab.report import build
 from thali.lab.results import DIVERSITY, Curve, Results
 from thali.lab.runner import Store, processes, run
-from thali.lab.settings import EXPERIMENTS, PRACTICAL, SUITES, THEORY, chosen
+from thali.lab.settings import EXPERIMENTS, INFORMED, PRACTICAL, SUITES, THEORY, chosen
 from thali.lab.sources import problem, selected, shares
 from thali.lab.tasks import perform, tasks_of
 from thali.lab.verdicts import Check
@@ -120,7 +120,7 @@ def test_every_experiment_is_valid():
     for e in EXPERIMENTS.values():
         for scale in (e, e.shrunk()):
             assert sum(shares(scale)) == scale.users
-        assert all(policy in thali.POLICIES or policy == "Greedy" for policy in e.policies)
+        assert all(policy in thali.POLICIES or policy in ("Greedy", *INFORMED) for policy in e.policies)
     paper = [e for e in EXPERIMENTS.values() if e.suite == "movielens"]
     assert sum(e.users * e.steps * len(e.policies) for e in paper) == 72_000_000
     with pytest.raises(ValueError, match="got 'films'"):

@@ -12,7 +12,7 @@ except ImportError:
 
     sys.exit(answer(sys.argv[1:]))
 
-from thali.cli import catalog, demo, experiments, serve, store, warmup
+from thali.cli import catalog, demo, experiments, first_lists, serve, store, warmup
 
 app = typer.Typer(
     name="thali",
@@ -36,10 +36,11 @@ for command in (
     experiments.run,
     experiments.sweep,
     experiments.robustness,
+    first_lists.first_lists,
     experiments.report,
     warmup.warmup,
 ):
-    app.command(command.__name__.rstrip("_"))(command)
+    app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
 
 
 def main() -> None:

@@ -115,7 +115,7 @@ def reproduce(
 
     Example: thali reproduce --full --at practical
     """
-    require("thali reproduce", "lab", *FIGURES, *_workers_need(cluster))
+    require("thali reproduce", "lab", *FIGURES, *workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.report import build
@@ -130,7 +130,7 @@ def reproduce(
         console.print(f"[yellow]left out[/]: {reason}", soft_wrap=True)
     if not kept:
         raise ValueError("nothing to run: no data set of these experiments was found")
-    _perform(kept if full else [experiment.shrunk() for experiment in kept], data, out, workers, cluster, seed, console)
+    perform(kept if full else [experiment.shrunk() for experiment in kept], data, out, workers, cluster, seed, console)
     console.print("Writing figures and report ...")
     report = build(out)
     console.print(ledger_table(report.findings))
@@ -202,15 +202,15 @@ def run(
 
     Example: thali run mine/first --interactions clicks.csv --items items.csv
     """
-    require("thali run", "lab", *ROWS, *_workers_need(cluster))
+    require("thali run", "lab", *ROWS, *workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.terminal import outcomes_table
 
     console = Console(width=max(WIDE, Console().width))
     tables = Tables(interactions, items, separator, duplicates, at_least, most_active_users, most_active_items)
-    experiment = _changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
-    results = _perform([experiment], data, out, workers, cluster, seed, console)
+    experiment = changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
+    results = perform([experiment], data, out, workers, cluster, seed, console)
     console.print(outcomes_table(results, [experiment.name]))
     console.print(
         f"Results: {out / 'rows' / experiment.name}. To draw figures, run: thali report {out}", soft_wrap=True
@@ -249,7 +249,7 @@ def sweep(
 
     Example: thali sweep synthetic/20k --alpha 1,8,theory --sigma 0.1,1
     """
-    require("thali sweep", "lab", *FIGURES, *_workers_need(cluster))
+    require("thali sweep", "lab", *FIGURES, *workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.figures import sweep as draw
@@ -258,11 +258,11 @@ def sweep(
 
     console = Console()
     tables = Tables(interactions, items, separator, duplicates, at_least, most_active_users, most_active_items)
-    experiment = _changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
+    experiment = changed(_experiment(name, tables, d, K, data), users, steps, splits, policies, alpha, sigma)
     without_alpha = [policy for policy in experiment.policies if policy in POLICIES and not optimistic(policy)]
     if without_alpha:
         raise ValueError(f"policies of sweep must have the parameter alpha, got {', '.join(without_alpha)}")
-    results = _perform([experiment], data, out, workers, cluster, seed, console)
+    results = perform([experiment], data, out, workers, cluster, seed, console)
     for policy in experiment.policies:
         console.print(sweep_table(results, experiment, policy))
     console.print(f"Figure: {draw(results, experiment.name, out / 'figures')}", soft_wrap=True)
@@ -302,7 +302,7 @@ def robustness(
 
     Example: thali robustness movielens --policies CascadeLSB,LSBGreedy
     """
-    require("thali robustness", "lab", *FIGURES, *_workers_need(cluster))
+    require("thali robustness", "lab", *FIGURES, *workers_need(cluster))
     from rich.console import Console
 
     from thali.lab.robustness import Matrix
@@ -316,7 +316,7 @@ def robustness(
     chosen = [e if full else e.shrunk() for e in experiments_on(check_source(source), d, K, named)]
     chosen = [replace(e, users=users or e.users, steps=steps or e.steps) for e in chosen]
     chosen = [replace(e, splits=min(e.splits, e.users)) for e in chosen]
-    results = _perform(chosen, data, out, workers, cluster, seed, console)
+    results = perform(chosen, data, out, workers, cluster, seed, console)
     matrix = Matrix.of(results, source, named, robustness_cell(d, K))
     for line in matrix.describe_kinds(fitted(source, None if data is None else str(data), d, K)):
         console.print(line, highlight=False)
@@ -329,7 +329,9 @@ def robustness(
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of results, written by reproduce, run, sweep or robustness.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of results, written by reproduce, run, sweep, robustness or first-lists.")
+    ],
 ) -> None:
     """Rebuild the report from stored results.
 
@@ -354,7 +356,7 @@ def report(
     console.print(f"Report: {made.page}; {len(made.pictures)} figures in {folder / 'figures'}", soft_wrap=True)
 
 
-def _workers_need(cluster: str | None) -> tuple[str, ...]:
+def workers_need(cluster: str | None) -> tuple[str, ...]:
     """The modules that the workers need in addition."""
     return () if cluster is None else ("distributed",)
 
@@ -385,7 +387,7 @@ def _experiment(name: str, tables: Tables, d: int | None, K: int | None, data: P
     return replace(experiment, d=d or len(read.topics))
 
 
-def _changed(
+def changed(
     experiment: Experiment,
     users: int | None,
     steps: int | None,
@@ -416,7 +418,7 @@ def _changed(
     return experiment
 
 
-def _perform(
+def perform(
     experiments: Sequence[Experiment],
     data: Path | None,
     out: Path,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from thali.lab.informed import informed
 from thali.lab.problems import Problem
-from thali.lab.settings import PAPER
+from thali.lab.settings import INFORMED, PAPER
 from thali.lab.simulate import Run, simulate
 from thali.policies import POLICIES, Oracle, Policy, class_of, optimistic
 
@@ -30,14 +32,38 @@ class Summary:
 
 
 def policies_for(problem: Problem, names: Sequence[str] = PAPER, **settings: Any) -> dict[str, Policy]:
-    """Create policies from the registry for a problem. Only policies with an α get the settings; the oracle gets θ*."""
+    """Create policies from the registry for a problem. Only policies with an α get the settings; the oracle gets θ*.
+
+    Policies that know something about other people (:mod:`thali.lab.informed`) are not in the registry.
+    """
     policies: dict[str, Policy] = {}
     for name in names:
+        if name in INFORMED:
+            policies[name] = informed(name, problem)
+            continue
         given = settings if optimistic(name) else {}
         if issubclass(class_of(name), Oracle):
             given = {"theta": problem.theta}
         policies[name] = POLICIES[name](problem.catalog, problem.K, **given)
     return policies
+
+
+def add_policy(name: str) -> None:
+    """Import the class that a name of the form module:Class names, and add it to POLICIES under this name."""
+    if ":" in name and name in POLICIES:
+        return
+    module, colon, kind = name.partition(":")
+    try:
+        if not (module and colon and kind):
+            raise ValueError("there must be a name on each side of a colon")
+        found = getattr(importlib.import_module(module), kind)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"policy must be module:Class, a class in a module that Python can import, got {name!r}: {error}"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise ValueError(f"policy must be module:Class, a subclass of thali.Policy, got {name!r}, which is {found!r}")
+    POLICIES[name] = found
 
 
 def compare(

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from thali import theory
-from thali.lab.intervals import mean
+from thali.lab.intervals import Estimate, mean
 from thali.lab.results import DIVERSITY, Curve, Results, d_and_K, scale_label
-from thali.lab.settings import EXPERIMENTS, PRACTICAL, THEORY, Setting
+from thali.lab.settings import EXPERIMENTS, GROWING, LEARNED_PRIOR, PRACTICAL, PRIOR, STATIC, THEORY, Setting
 from thali.lab.simulate import Run
 from thali.tools.types import Floats, Integers
 
@@ -33,6 +33,11 @@ COLORS = {
     "RankedKLUCB": "#ef8a62",
     "RankedExp3": "#66a61e",
     "IndependentBandits": "#1b1b1b",
+    PRIOR: "#228833",
+    LEARNED_PRIOR: "#ff7f00",
+    GROWING: "#ff7f00",
+    STATIC: "#333333",
+    "MostPopular": "#c49c94",
 }
 # For all other policies, such as your own: colors that differ from those above and from each other, also for
 # color-blind readers. No two of the first twenty policies have both the same color and the same dashes.
@@ -235,6 +240,45 @@ def bounds(results: Results, folder: Path) -> Path | None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, linewidth=0.6)
     return _save(figure, folder, "theory")
+
+
+class Line(NamedTuple):
+    """A policy in a panel: its name, and its numbers with their intervals at each x."""
+
+    policy: str
+    x: Sequence[float]
+    y: Sequence[Estimate]
+
+
+def share_panels(
+    panels: Sequence[tuple[str, Sequence[Line]]], folder: Path, name: str, *, xlabel: str, log: bool
+) -> Path:
+    """Draw shares of the best list's clicks in percent, with a titled panel for each experiment, two in a row."""
+    look = looks({line.policy for _, lines in panels for line in lines})
+    plt = _pyplot()
+    columns = min(2, len(panels))
+    shape = (-(-len(panels) // columns), columns)
+    figure, grid = plt.subplots(
+        *shape, figsize=(5.2 * shape[1], 3.4 * shape[0] + 0.6), layout="constrained", squeeze=False, sharey=True
+    )
+    for axes, (title, lines) in zip(grid.flat, panels, strict=False):
+        for line in lines:
+            color, low, high = look[line.policy].color, [e.low for e in line.y], [e.high for e in line.y]
+            axes.plot(
+                line.x, [e.value for e in line.y], color=color, linestyle=look[line.policy].dashes, label=line.policy
+            )
+            axes.fill_between(line.x, low, high, color=color, alpha=0.2, linewidth=0)
+        if log:
+            axes.set_xscale("log")
+        _style(axes)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set(title=title, xlabel=xlabel)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("share of the best list's clicks (%)")
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    _legend(figure, grid.flat, ncols=3)
+    return _save(figure, folder, name)
 
 
 def heatmaps(

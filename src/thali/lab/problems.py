@@ -17,6 +17,9 @@ class Problem:
 
     people: their names, if they have any.
     description: text with everything else that determines how they click. The file names of stored rows depend on it.
+    others: other people, who click in the same way: those of the half from which the learner's weights come, in a
+    random order. A policy may know their tastes, or learn from their clicks. None if there are none.
+    others_seed: the random seed of their clicks.
     """
 
     name: str
@@ -25,6 +28,8 @@ class Problem:
     K: int
     people: tuple[str, ...] | None = None
     description: str = ""
+    others: ClickModel | None = None
+    others_seed: int = 0
 
     @property
     def theta(self) -> Floats:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from thali.lab import figures
+from thali.lab import figures, first_lists
 from thali.lab.claims import CLAIMS
 from thali.lab.evidence import reached
+from thali.lab.first_lists import ARRIVING, FIRST, Shares
 from thali.lab.intervals import Estimate, mean, mean_fraction
 from thali.lab.ledger import Finding, ledger
 from thali.lab.results import DIVERSITY, Results, d_and_K, scale_label
@@ -25,6 +26,8 @@ from thali.lab.verdicts import Verdict
 LABELS = {PRACTICAL: f"practical α = {PRACTICAL.alpha:g}", THEORY: "theoretical α"}
 #: Table 1 of the paper.
 TABLE_1 = {1: 1.0000, 2: 0.9926, 3: 0.9997, 4: 0.9986}
+#: What the experiments of a suite are about, after the name of their data set.
+SHORT = {FIRST: "first lists", ARRIVING: "arriving people"}
 MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?"}
 #: The color of each verdict on the page: the name of a CSS class.
 KINDS: dict[Verdict, str] = {"holds": "holds", "does not hold": "fails", "not decided": "open"}
@@ -56,7 +59,7 @@ def build(folder: Path) -> Report:
             pictures.setdefault(suite, []).append((label, path))
 
     for suite in suites(results):
-        if suite in ("approximation", "theory", "optimism", "robustness", "tuning"):
+        if suite in ("approximation", "theory", "optimism", "robustness", "tuning", FIRST, ARRIVING):
             continue
         drawn = {settings: label(settings) or "policies without α" for settings in _drawn(results, suite)}
         for settings, text in drawn.items():
@@ -66,6 +69,10 @@ def build(folder: Path) -> Report:
     for matrix in Matrix.every(results):
         add("robustness", data_label(matrix.source), matrix.draw(target))
     add("theory", "bound and growth", figures.bounds(results, target))
+    if shares := Shares.every(results, FIRST):
+        add(FIRST, "share of the best list's clicks so far", first_lists.draw(shares, target))
+    if shares := Shares.every(results, ARRIVING):
+        add(ARRIVING, "share of the best list's clicks over time", first_lists.draw_arriving(shares, target))
     for name in results.scales:
         swept = len(results.settings(name)) > 2 and not name.startswith("theory/")
         if swept:
@@ -104,7 +111,9 @@ def data_label(suite: str) -> str:
     """The name of the data set of a suite, or the suite's own name if it has none."""
     if suite.startswith("optimism/"):
         return f"{data_label(suite.removeprefix('optimism/').removesuffix('-d'))}, sweep of α"
-    name = suite.partition("/")[0]
+    name, _, rest = suite.partition("/")
+    if name in (FIRST, ARRIVING) and rest in SOURCES:
+        return f"{SOURCES[rest].title}, {SHORT[name]}"
     return SOURCES[name].title if name in SOURCES else suite
 
 
@@ -254,6 +263,8 @@ def _section(results: Results, suite: str, pictures: list[tuple[str, Path]], fin
     number = "1 verdict" if len(own) == 1 else f"{len(own)} verdicts"
     body = "".join(f"<p>{escape(m.paragraph())}</p>" for m in Matrix.every(results)) if suite == "robustness" else ""
     body += _tabs(suite, pictures)
+    if suite in (FIRST, ARRIVING):
+        body += _shares(results, suite)
     body += _approximation(results) if suite == "approximation" else _numbers(results, suite)
     claims = f"<details><summary>{number}: {escape(verdicts)}</summary>{_ledger(own)}</details>" if own else ""
     title = SUITES.get(suite, suite)
@@ -288,6 +299,24 @@ def _approximation(results: Results) -> str:
         "<div class='scroll'><table><tr><th>K</th><th>paper, mean ratio</th><th>measured, mean ratio</th>"
         f"<th>greedy list is optimal for</th><th>lowest ratio</th></tr>{rows}</table></div>"
     )
+
+
+def _shares(results: Results, suite: str) -> str:
+    """The tables on the first lists, or on arriving people. Only the first one of each experiment is open."""
+    tables = []
+    for shares in Shares.every(results, suite):
+        for at, table in enumerate(shares.tables() if suite == FIRST else [shares.arrivals()]):
+            heads = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
+            rows = "".join(
+                f"<tr><td>{escape(policy)}</td>" + "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
+                for policy, *cells in table.cells()
+            )
+            opened = "" if at else " open"
+            tables.append(
+                f"<details{opened}><summary>{escape(table.title)}</summary><div class='scroll'><table><tr>"
+                f"<th>policy</th>{heads}</tr>{rows}</table></div></details>"
+            )
+    return "".join(tables)
 
 
 def _numbers(results: Results, suite: str) -> str:

@@ -49,6 +49,8 @@ class Curve:
     lists: Any
     """(people, points, K)."""
     diversity: dict[str, Floats]
+    number: Integers | None = None
+    """(people,): the number of each person within the experiment; None in rows of early versions."""
 
     @cached_property
     def split(self) -> Integers:
@@ -59,6 +61,18 @@ class Curve:
     def n(self) -> int:
         """The number of steps."""
         return int(self.steps[-1])
+
+    @property
+    def shares(self) -> Floats:
+        """The share of the best list's clicks that each person's lists have earned so far: clicks in expectation."""
+        return np.asarray(1.0 - self.regret / (self.steps * self.best[:, None]))
+
+    @property
+    def arrival(self) -> Integers:
+        """Which person of their split each person is (people,), from 0, in the order of their numbers."""
+        assert self.number is not None
+        earlier = (self.split[:, None] == self.split) & (self.number[:, None] > self.number)
+        return np.asarray(earlier.sum(axis=1))
 
     @property
     def final(self) -> Floats:
@@ -72,7 +86,9 @@ class Curve:
         keep = [at for at, person in enumerate(self.people) if person in people]
         fields = {name: getattr(self, name)[keep] for name in ("regret", "clicks", "best", "gamma", "lists")}
         diversity = {name: values[keep] for name, values in self.diversity.items()}
-        return replace(self, people=tuple(self.people[at] for at in keep), diversity=diversity, **fields)
+        number = None if self.number is None else self.number[keep]
+        kept = tuple(self.people[at] for at in keep)
+        return replace(self, people=kept, diversity=diversity, number=number, **fields)
 
     def at(self, share: float) -> tuple[int, Floats]:
         """The recorded step nearest this share of the run, and the regret there (people,)."""
@@ -251,4 +267,5 @@ def _curve(rows: pl.DataFrame) -> Curve:
         first["gamma"].to_numpy(),
         ordered["list"].explode().to_numpy().reshape(people, points, K),
         {name: matrix(name) for name in DIVERSITY},
+        None if first["number"].has_nulls() else first["number"].to_numpy(),
     )

@@ -85,12 +85,14 @@ class Store:
 
 
 def _read(file: Path) -> pl.DataFrame:
-    """Read the rows of one file. Rows of early versions do not say which code made them."""
+    """Read the rows of one file. Rows of early versions do not say which code made them, nor the people's numbers."""
     import polars as pl
 
     rows = pl.read_parquet(file)
     missing = [name for name in ("code", "policy_code") if name not in rows.columns]
-    return rows.with_columns(pl.lit("").alias(name) for name in missing)
+    rows = rows.with_columns(pl.lit("").alias(name) for name in missing)
+    number = pl.col("number") if "number" in rows.columns else pl.lit(None, dtype=pl.Int64).alias("number")
+    return rows.select(pl.exclude("number"), number)
 
 
 def run(

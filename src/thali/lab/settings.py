@@ -25,6 +25,14 @@ KINDS = (
 DRIFTS: tuple[Literal["", "abrupt", "gradual", "back-and-forth"], ...] = ("", "abrupt", "gradual", "back-and-forth")
 #: The paper's algorithms, in the paper's order.
 PAPER = ("CascadeLSB", "LSBGreedy", "CascadeLinUCB", "CascadeKLUCB")
+#: Policies that know something about other people; :mod:`thali.lab.informed` creates them. The last one learns its
+#: prior from the people who came before.
+PRIOR, LEARNED_PRIOR, STATIC, GROWING = INFORMED = (
+    "CascadeLSB-prior",
+    "CascadeLSB-learned-prior",
+    "Static",
+    "CascadeLSB-growing-prior",
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,7 @@ class Experiment:
     splits: int = 5
     policies: tuple[str, ...] = PAPER
     settings: tuple[Setting, ...] = (PRACTICAL, THEORY)
+    """The α and σ of the linear policies. If it is empty, each policy uses its own defaults."""
     people: Literal["test", "train"] = "test"
     clicks: str = KINDS[0]
     """How people click: one of :data:`KINDS`."""
@@ -75,6 +84,9 @@ class Experiment:
     drift: Literal["", "abrupt", "gradual", "back-and-forth"] = ""
     """When each person's tastes change: halfway through, gradually over the middle half, or every quarter of the
     run. The empty string means never."""
+    points: tuple[int, ...] = ()
+    """The steps to record, in ascending order, if the run has so many, and the last step. If it is empty, 100 evenly
+    spaced steps."""
     small: tuple[int, int] = (20, 2000)
     """People and steps of the small scale, for a run that takes minutes instead of hours."""
 
@@ -263,6 +275,51 @@ def robustness(source: str, d: int = 18, K: int = 12, policies: tuple[str, ...] 
     ]
 
 
+# How many topics the experiments with a data set's first lists use; 10 if it is not listed.
+_TOPICS = {"movielens": 18, "songs": 40, "songs-tagtraum": 15, "songs-hetrec": 40}
+_FOUR = ("movielens", "songs-hetrec", "yelp-core40", "yelp-hin")
+
+
+def first_lists(source: str, d: int | None = None, K: int = 10, more: tuple[str, ...] = ()) -> Experiment:
+    """The experiment that compares policies over each person's first lists, on one data set.
+
+    d: the number of topics (default: as in the paper's largest experiment with the data set).
+    more: the names of policies to add.
+    """
+    d = _TOPICS.get(source, 10) if d is None else d
+    return Experiment(
+        f"first-lists/{source}-d{d}-K{K}",
+        source,
+        d,
+        K,
+        1000,
+        users=1000,
+        splits=10,
+        policies=tuple(dict.fromkeys(("CascadeLSB", PRIOR, LEARNED_PRIOR, STATIC, "MostPopular", "Oracle", *more))),
+        settings=(),
+        points=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
+        small=(20, 100),
+    )
+
+
+def arriving(source: str) -> Experiment:
+    """The experiment in which people come one after another, 100 in each of 20 random orders, on one data set.
+
+    Each order is a split of its own, and its people come in the order of their numbers.
+    """
+    base = first_lists(source)
+    return replace(
+        base,
+        name=base.name.replace("first-lists/", "arriving/"),
+        steps=30,
+        users=2000,
+        splits=20,
+        policies=("CascadeLSB", GROWING, STATIC, "MostPopular", "Oracle"),
+        points=(1, 5, 10, 20, 30),
+        small=(1200, 10),
+    )
+
+
 #: All experiments by name; those of the paper come first, in its order.
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
@@ -279,6 +336,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         *_SEVERAL,
         *_DRIFT,
         *robustness("movielens"),
+        *map(first_lists, _FOUR),
+        *map(arriving, _FOUR),
         *_TUNING,
     )
 }
@@ -300,6 +359,8 @@ SUITES: dict[str, str] = {
     "last click, instead of only down to the first click?",
     "drift": "Changing tastes, with and without forgetting",
     "robustness": "Every policy with every click model ('thali robustness' prints the results as a matrix)",
+    "first-lists": "How good are the first lists, with and without a prior learned from other people?",
+    "arriving": "People who come one after another, to a site that starts with nothing",
     "tuning": "Which α should be the default? Measured on users of the training half only",
 }
 

@@ -135,10 +135,10 @@ def problem(experiment: Experiment, split: int, *, seed: int, data: str | None =
             "own click model, add it to thali.lab.kinds.PEOPLE"
         )
     if experiment.source in SOURCES:
-        catalog, weights, theta, after, names = _draw_people(experiment, split, users, seed, data)
+        catalog, weights, theta, after, others, names = _draw_people(experiment, split, users, seed, data)
     else:
         base = _artificial(experiment, split, users, seed)
-        catalog, weights, theta, names = base.catalog, base.weights, base.theta, None
+        catalog, weights, theta, others, names = base.catalog, base.weights, base.theta, None, None
         after = np.roll(theta, 1, axis=1)
     make, rates, description = PEOPLE[experiment.clicks], _assumed_behavior(experiment.K), ""
     if experiment.clicks != KINDS[0]:
@@ -149,7 +149,9 @@ def problem(experiment: Experiment, split: int, *, seed: int, data: str | None =
     if experiment.drift:
         model = drifting(experiment.drift, make(weights, theta, rates), make(weights, after, rates), experiment.steps)
         description += sha256(theta.tobytes() + after.tobytes()).hexdigest()
-    return Problem(experiment.name, catalog, model, experiment.K, names, description)
+    known = None if others is None else make(weights, others, rates)
+    draw = int(stream(seed, "clicks of others", split).integers(2**31))
+    return Problem(experiment.name, catalog, model, experiment.K, names, description, known, draw)
 
 
 def _artificial(experiment: Experiment, split: int, users: int, seed: int) -> Problem:
@@ -164,8 +166,10 @@ def _artificial(experiment: Experiment, split: int, users: int, seed: int) -> Pr
 
 def _draw_people(
     experiment: Experiment, split: int, users: int, seed: int, data: str | None
-) -> tuple[Catalog, Catalog, Floats, Floats, tuple[str, ...]]:
-    """The learner's catalog, the people's catalog, their tastes, the tastes they may change to, and their names."""
+) -> tuple[Catalog, Catalog, Floats, Floats, Floats, tuple[str, ...]]:
+    """The learner's catalog, the people's catalog, their tastes, the tastes they may change to, those of the other
+    half, and the people's names.
+    """
     chosen = selected(experiment.source, data).top_topics(experiment.d)
     train, test = chosen.split_users(int(stream(seed, "splits", split).integers(2**31)))
     if experiment.people == "train":
@@ -178,9 +182,11 @@ def _draw_people(
             f"users of {experiment.name} must be at most {len(known)} per split, got {users}. Preferences are known "
             f"for only {len(known)} people"
         )
-    drawn, others = known[:users], known[-users:]
+    drawn, later = known[:users], known[-users:]
     names = tuple(str(test.users[at]) for at in drawn)
-    return Catalog.estimate(train), Catalog.estimate(test), theta[drawn], theta[others], names
+    others = preferences(train)[stream(seed, "others", split).permutation(len(train.users))]
+    others = others[others.sum(axis=1) > 0.0]
+    return Catalog.estimate(train), Catalog.estimate(test), theta[drawn], theta[later], others, names
 
 
 #: Data sets to use instead of missing ones.

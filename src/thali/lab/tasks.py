@@ -14,21 +14,22 @@ import numpy as np
 from thali import theory
 from thali.catalog.catalog import Catalog
 from thali.lab.code import CODE, own_code
-from thali.lab.compare import policies_for
+from thali.lab.compare import add_policy, policies_for
+from thali.lab.informed import arrive
 from thali.lab.problems import Problem
-from thali.lab.settings import KINDS, Experiment, Setting
+from thali.lab.settings import GROWING, INFORMED, KINDS, Experiment, Setting
 from thali.lab.simulate import simulate
-from thali.lab.sources import shares
+from thali.lab.sources import ARTIFICIAL, shares
 from thali.lists import diversity, greedy_lists, optimal_list
 from thali.people import DiverseCascade
-from thali.policies import POLICIES, class_of, optimistic
+from thali.policies import POLICIES, Policy, class_of, optimistic
 from thali.tools.randomness import stream
 from thali.tools.types import Floats, Integers
 
 if TYPE_CHECKING:
     import polars as pl
 
-#: The number of steps recorded in each run.
+#: The number of steps recorded in each run, unless the experiment says which.
 POINTS = 100
 #: The number of items in the approximation experiment.
 FEW_ITEMS = 100
@@ -81,7 +82,7 @@ class Task:
     @property
     def policy_code(self) -> str:
         """A digest of the policy's own settings, and of its code if that is outside thali; empty if it has neither."""
-        return "" if self.policy == GREEDY else own_code(POLICIES[self.policy])
+        return "" if self.policy in (GREEDY, *INFORMED) else own_code(POLICIES[self.policy])
 
     def name(self, problem: Problem) -> str:
         """A file name with a digest of everything that the rows depend on."""
@@ -89,6 +90,8 @@ class Task:
         fields: tuple[object, ...] = (e.name, e.source, e.people, e.d, e.K, e.steps, e.users, e.splits)
         if e.clicks != KINDS[0] or e.drift:
             fields = (*fields, e.clicks, e.drift, problem.description)
+        if e.points:
+            fields = (*fields, e.points)
         by = (self.code(problem), self.policy_code)
         text = repr((fields, self.policy, self.settings, self.split, self.seed, POINTS, problem.people, by))
         digest = sha256(text.encode())
@@ -96,12 +99,15 @@ class Task:
             for array in (part.csr.indptr, part.csr.indices, part.csr.data):
                 digest.update(array.tobytes())
         digest.update(problem.theta.tobytes())
+        if problem.others is not None and problem.others.theta is not None:
+            digest.update(problem.others.theta.tobytes())
         return f"{self.label}-{digest.hexdigest()[:12]}.parquet"
 
     @property
     def label(self) -> str:
         """The part of the file name before the digest."""
-        label = "-".join(filter(None, (self.policy, self.settings.replace(" ", "-"), f"split{self.split}")))
+        policy = self.policy.replace(":", ".")  # a class of your own is named module:Class
+        label = "-".join(filter(None, (policy, self.settings.replace(" ", "-"), f"split{self.split}")))
         return f"{self.experiment.name}/{label}"
 
 
@@ -109,30 +115,54 @@ def tasks_of(experiment: Experiment, *, seed: int) -> list[Task]:
     """All tasks of an experiment. A policy without α and σ runs only once, not once per setting."""
     tasks = []
     for policy in experiment.policies:
-        if policy != GREEDY:
-            class_of(policy)
+        known = policy == GREEDY or policy in INFORMED
+        if not known:
+            _find(policy)
         if (policy == GREEDY) != (experiment.suite == "approximation"):
             allowed = f"must be {GREEDY}" if experiment.suite == "approximation" else f"must not include {GREEDY}"
             raise ValueError(f"policies of {experiment.name} {allowed}, got {policy!r}")
-        with_alpha = policy != GREEDY and optimistic(policy)
-        settings: tuple[Setting | None, ...] = experiment.settings if with_alpha else (None,)
+        if policy in INFORMED and experiment.source in ARTIFICIAL:
+            raise ValueError(
+                f"policies of {experiment.name} must not include {policy}, which knows something about other people: "
+                "only experiments on a data set have other people"
+            )
+        with_alpha = not known and optimistic(policy)
+        settings: tuple[Setting | None, ...] = (experiment.settings if with_alpha else ()) or (None,)
         for setting in settings:
             tasks += [Task(experiment, policy, setting, split, seed) for split in range(len(shares(experiment)))]
     return tasks
+
+
+def _find(policy: str) -> None:
+    """Check that a policy is in the registry. A class of your own, module:Class, is first added to it."""
+    if ":" in policy:
+        add_policy(policy)
+    class_of(policy)
 
 
 def perform(task: Task, problem: Problem) -> pl.DataFrame:
     """Run a task and return its rows, one for each person and recorded step."""
     if task.policy == GREEDY:
         return _approximation(task, problem)
+    e, people = task.experiment, _people(task)
+    points = [step for step in e.points if step <= e.steps] or POINTS
+    if task.policy == GROWING:
+        run = arrive(problem, e.steps, task.seed, points=points, people=people)
+    else:
+        policy = _policy(task, problem)
+        run = simulate(policy, problem.model, e.steps, task.seed, points=points, people=people)
+    known = (problem.weights, problem.theta_at(run.steps - 1))
+    return _rows(task, known, _names(task, problem), run.steps, run.lists, run.regret, run.clicks, run.best)
+
+
+def _policy(task: Task, problem: Problem) -> Policy:
+    """The policy of a task."""
+    if task.policy not in INFORMED:
+        _find(task.policy)
     given = {}
     if task.setting is not None:
         given = {"alpha": task.setting.alpha, "sigma": task.setting.sigma, "horizon": task.experiment.steps}
-    policy = policies_for(problem, [task.policy], **given)[task.policy]
-    people = _people(task)
-    run = simulate(policy, problem.model, task.experiment.steps, task.seed, points=POINTS, people=people)
-    known = (problem.weights, problem.theta_at(run.steps - 1))
-    return _rows(task, known, _names(task, problem), run.steps, run.lists, run.regret, run.clicks, run.best)
+    return policies_for(problem, [task.policy], **given)[task.policy]
 
 
 def _approximation(task: Task, problem: Problem) -> pl.DataFrame:
@@ -181,6 +211,7 @@ def _rows(
         "settings": [task.settings] * (users * points),
         "split": np.full(users * points, task.split, dtype=np.int16),
         "user": np.repeat(names, points),
+        "number": np.repeat(np.array(_people(task)), points),
         "step": np.tile(steps, users),
         "regret": regret.ravel(),
         "clicks": clicks.ravel(),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from thali.lab import first_lists
 from thali.lab.compare import Summary
 from thali.lab.intervals import mean
 from thali.lab.ledger import Finding
@@ -110,6 +111,17 @@ def robustness_tables(matrix: Matrix) -> list[Table]:
         regret.add_row(policy, *(c.short for c in cells), f"{matrix.worst(policy)[1].lost.value:.0%}")
         diverse.add_row(policy, *(f"{c.diversity.value:.3f}" for c in cells))
     return [regret, diverse]
+
+
+def share_table(shares: first_lists.Table) -> Table:
+    """A table on the first lists, or on arriving people."""
+    table = Table(title=shares.title, box=None, padding=(0, 2, 0, 0))
+    table.add_column("policy", no_wrap=True)
+    for column in shares.columns:
+        table.add_column(column, justify="right")
+    for cells in shares.cells():
+        table.add_row(*cells)
+    return table
 
 
 def sweep_table(results: Results, experiment: Experiment, policy: str) -> Table:

@@ -154,6 +154,28 @@ def test_a_learner_must_keep_its_settings_and_a_retired_one_still_learns(store_u
         assert list(rec.stats().learners) == ["new"]
 
 
+def test_a_prior_can_be_added_to_a_store_and_taken_away_again(store_url):
+    tastes = np.random.default_rng(3).dirichlet(np.ones(len(TOPICS)), 30)
+    prior = thali.Prior.from_preferences(tastes, topics=TOPICS)
+    with recommender(store_url) as rec:
+        for clicked in ([0], [], [1]):
+            rec.feedback(rec.recommend("ana").id, clicked)
+        before, stored = rec.user("ana"), learned(rec, "ana")
+    with Recommender(thali.CascadeLSB(films(), K=K, prior=prior), store_url) as rec:
+        best = thali.greedy_lists(films(), prior.mean[None], K)[0]
+        assert names(rec.recommend("bob")) == [f"film {e}" for e in best]  # nothing is known about bob but the prior
+        S, P = (stored[1] - np.eye(len(TOPICS))) * SIGMA**2, prior.precision
+        inverse = np.linalg.inv(P + S / 0.3**2)
+        estimate = inverse @ (P @ prior.mean + stored[2] / 0.3**2)
+        taste = rec.user("ana").learners["default"].taste
+        np.testing.assert_allclose([one.estimate for one in taste], estimate, rtol=1e-9)
+        high = estimate + 1.96 * np.sqrt(np.diagonal(inverse))
+        np.testing.assert_allclose([one.high for one in taste], high, rtol=1e-9)
+        assert_same(learned(rec, "ana"), stored)
+    with recommender(store_url) as rec:
+        assert rec.user("ana") == before
+
+
 def test_a_store_with_another_sigma_is_read_and_keeps_its_own(store_url):
     """The new σ decides, as in the library. Statistics stay those of the old σ, also after feedback and undo."""
     with recommender(store_url) as rec:

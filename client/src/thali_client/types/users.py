@@ -10,7 +10,7 @@ from thali_client.types.lists import Impression
 
 @dataclass(frozen=True, slots=True)
 class TopicTaste:
-    """Estimated preference of a user for a topic, with its confidence interval."""
+    """Estimated preference of a user for a topic, with an interval. With a prior, α is replaced by 1.96."""
 
     topic: Any
     estimate: float

@@ -42,8 +42,8 @@ DEFAULT_OPTIMISM = 0.8
 #: The default σ, which is that of the paper; and the default σ for sampling, where it is the assumed noise
 #: (docs/decisions.md).
 DEFAULT_SIGMA, SAMPLING_SIGMA = 0.1, 0.2
-#: The default σ with a prior, and the factor in the default α with a prior (docs/decisions.md).
-PRIOR_SIGMA, PRIOR_OPTIMISM = 0.3, 0.25
+#: The default σ with a prior (docs/prior-alpha.md).
+PRIOR_SIGMA = 0.3
 # A larger α could make products in the bounds of the search engine overflow.
 MOST_OPTIMISM = 1e100
 
@@ -69,9 +69,10 @@ class LinearPolicy(Policy):
     ----------
     catalog, K: the items to choose from, and the length of a list (1 ≤ K ≤ L).
     sigma: σ ≥ 0.001, the learning rate, 0.1 by default. With explore="sampling", it is the assumed noise, 0.2 by
-        default (about the standard deviation of a click that has probability 0.04).
+        default (about the standard deviation of a click that has probability 0.04). With a prior, 0.3 by default.
     alpha: α ≥ 0, or "theory" for the value in the theoretical analysis of the policy. By default 0.8/σ, which does not
-        depend on a horizon. With a prior, DEFAULT WITH PRIOR.
+        depend on a horizon. With a prior, sqrt(log(1 + t)) by default, where t is the number of lists that the policy
+        has learned from for this user (:meth:`default_alpha`).
     prior: what is believed about people before their first click (:class:`thali.Prior`). By default N(0, I), as in the
         paper.
     horizon: n, the number of steps, for alpha="theory" if the analysis needs it.
@@ -129,10 +130,15 @@ class LinearPolicy(Policy):
         if prior is not None:
             prior = checks.instance(f"prior of {self.name}", prior, Prior).arranged(self.name, catalog.topics)
         self.prior: Prior | None = prior
-        if sigma is None:
-            without = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
-            sigma = without if prior is None else PRIOR_SIGMA
-        self.sigma = checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
+        given = None if sigma is None else checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
+        #: The σ of this policy with a prior, whether or not it has one: the given σ or the default.
+        self.sigma_with_prior: float = PRIOR_SIGMA if given is None else given
+        if prior is not None:
+            self.sigma = self.sigma_with_prior
+        elif given is None:
+            self.sigma = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
+        else:
+            self.sigma = given
         # For each σ of a state, how the policy reads its M and B. Variants of the policy share it.
         self._readings: dict[float, Reading] = {}
         if epsilon is not None and self.explore != "epsilon":
@@ -244,8 +250,13 @@ class LinearPolicy(Policy):
         return alpha
 
     def default_alpha(self, state: State) -> Floats:
-        """Return the default α with a prior (users,): DEFAULT WITH PRIOR."""
-        return PRIOR_OPTIMISM * np.sqrt(self.information(state))
+        """Return the default α with a prior (users,): sqrt(log(1 + t)), if the policy has learned from t lists.
+
+        So the first list is the greedy list under the mean of the prior, and no mistake in the prior lasts forever. A
+        policy that forgets counts at most the lists that it remembers: W for a window, 1/(1-γ) for a discount.
+        """
+        memory = inf if self.forgetting is None else self.forgetting.memory
+        return np.asarray(np.sqrt(np.log1p(np.minimum(state.arrays["updates"], memory))))
 
     def theoretical_alpha(self, state: State) -> Floats:
         """Return the α of Theorem 2 for this horizon (users,). It assumes ‖θ*‖ ≤ 1 or, with a prior, θ* ~ N(μ, Σ)."""

@@ -19,6 +19,8 @@ from thali_client.types import TopicTaste
 
 # Memory that Python needs per taste in addition to its numbers, as measured: objects, arrays and the key.
 OVERHEAD_BYTES = 2500
+# 95% of a normal distribution lies within this many standard deviations of its mean.
+NORMAL_95 = 1.96
 
 
 @dataclass(slots=True)
@@ -51,10 +53,15 @@ class Taste:
         return self.with_statistics(M[None], B[None], statistics.updates, statistics.sequence)
 
     def by_topic(self, policy: LinearPolicy, names: Sequence[Any]) -> list[TopicTaste]:
-        """Return the estimated preference for each topic, with the interval that the learner explores."""
+        """Return the estimated preference for each topic, with an interval.
+
+        Without a prior, this is the interval that the learner explores. With a prior, it contains 95% of what the
+        learner believes, because α says nothing about that: it is 0 at first.
+        """
         estimate = policy.estimate(self.state)[0]
         variances = np.diagonal(policy.posterior(self.state).inverse[0])
-        half = policy.optimism(self.state)[0] * np.sqrt(np.maximum(0.0, variances))
+        deviations = policy.optimism(self.state)[0] if policy.prior is None else NORMAL_95
+        half = deviations * np.sqrt(np.maximum(0.0, variances))
         return [
             TopicTaste(topic, middle, middle - width, middle + width)
             for topic, middle, width in zip(names, estimate.tolist(), half.tolist(), strict=True)
