@@ -33,6 +33,8 @@ for problem in (synthetic(users=2), generated(30, 4, 3, top=0.5, users=2, seed=0
     compare(problem, policies_for(problem, thali.POLICIES), steps=20)
     thali.optimal_list(problem.catalog, problem.theta[0], problem.K)
     thali.greedy_lists(problem.catalog, [[0.1] * problem.catalog.d], problem.K)
+quality = thali.Catalog(problem.catalog.weights, fading=[False] + [True] * (problem.catalog.d - 1))
+compare(problem, {{"hybrid": thali.CascadeHybrid(quality, problem.K)}}, steps=20)
 for weights in (problem.catalog.weights, problem.catalog.csr):
     catalog = thali.Catalog(weights, coverage="max")
     for policy in (kind(catalog, 2) for kind in thali.POLICIES.values()):
