@@ -98,9 +98,9 @@ def prior_optimism(
 ) -> float:
     """Return α = (1/σ)·sqrt(d·log(1 + nK·λ/(dσ²)) + 2·log(1/δ)) + sqrt(d) + sqrt(2·log(1/δ)), with λ = variance.
 
-    This is Lemma 3 for a person whose θ* is drawn from the prior N(μ, Σ), where λ is the largest eigenvalue of Σ. In
-    place of ‖θ*‖₂, there is a bound on ‖θ* - μ‖ in the norm of Σ⁻¹ (:func:`prior_radius`). All attractions lie in their
-    intervals with probability 1 - 2δ. δ is 1/n by default. docs/theory.md has the derivation.
+    This is Lemma 3 with a prior N(μ, Σ), where λ is the largest eigenvalue of Σ. In place of ‖θ*‖₂, there is a bound on
+    ‖θ* - μ‖ in the norm of Σ⁻¹ (:func:`prior_radius`). For a person within this bound, all attractions lie in their
+    intervals with probability 1 - δ. δ is 1/n by default. docs/theory.md has the derivation and its limits.
     """
     n = checks.integer("n", n, low=1)
     delta = 1.0 / n if delta is None else checks.number("delta", delta, low=0.0, strict=True, high=1.0)

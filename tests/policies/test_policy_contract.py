@@ -255,7 +255,7 @@ def test_a_state_with_arrays_of_another_shape_is_refused_before_it_is_read(polic
         ({"sigma": float("nan")}, "sigma of .* must be a number of at least 0.001, got nan"),
         ({"alpha": -1.0}, "alpha of .* must be a number of at least 0, got -1.0"),
         ({"alpha": float("inf")}, "alpha of .* must be"),
-        ({"alpha": "much"}, "alpha of .* must be a number of at least 0, or 'theory', got 'much'"),
+        ({"alpha": "much"}, "alpha of .* must be a number of at least 0, 'theory' or 'default', got 'much'"),
         ({"horizon": 0}, "horizon of .* must be a whole number of at least 1, got 0"),
     ],
 )

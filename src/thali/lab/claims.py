@@ -569,8 +569,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "C56",
         "–",
-        "(not in the paper) If people come one after another, a prior learned from the first 50 gives the next 50 good "
-        "lists on MovieLens",
+        "(not in the paper) If people come one after another, and the prior is learned as they come, the second 50 "
+        "people get good lists on MovieLens",
         "in their lists, people 51 to 100 earn at least 94% of the best list's clicks, in the mean over orders of "
         "arrival",
         first_lists.after_arrivals(50, 0.94),

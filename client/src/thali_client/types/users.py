@@ -10,7 +10,11 @@ from thali_client.types.lists import Impression
 
 @dataclass(frozen=True, slots=True)
 class TopicTaste:
-    """Estimated preference of a user for a topic, with an interval. With a prior, α is replaced by 1.96."""
+    """Estimated preference of a user for a topic, with an interval.
+
+    Without a prior, the interval is that of the exploration bonus. With a prior, it is the 95% interval of what the
+    learner believes, with 1.96 in place of α.
+    """
 
     topic: Any
     estimate: float

@@ -46,6 +46,8 @@ DEFAULT_SIGMA, SAMPLING_SIGMA = 0.1, 0.2
 PRIOR_SIGMA = 0.3
 # A larger α could make products in the bounds of the search engine overflow.
 MOST_OPTIMISM = 1e100
+# The square of a larger σ of a state could overflow.
+MOST_SIGMA = 1e100
 
 EXPLORE = ("optimism", "sampling", "epsilon")
 
@@ -70,9 +72,9 @@ class LinearPolicy(Policy):
     catalog, K: the items to choose from, and the length of a list (1 ≤ K ≤ L).
     sigma: σ ≥ 0.001, the learning rate, 0.1 by default. With explore="sampling", it is the assumed noise, 0.2 by
         default (about the standard deviation of a click that has probability 0.04). With a prior, 0.3 by default.
-    alpha: α ≥ 0, or "theory" for the value in the theoretical analysis of the policy. By default 0.8/σ, which does not
-        depend on a horizon. With a prior, sqrt(log(1 + t)) by default, where t is the number of lists that the policy
-        has learned from for this user (:meth:`default_alpha`).
+    alpha: α ≥ 0, or "theory" for the value in the theoretical analysis of the policy. By default ("default") 0.8/σ,
+        which does not depend on a horizon. With a prior, sqrt(log(1 + t)) by default, where t is the number of lists
+        that the policy has learned from for this user (:meth:`default_alpha`).
     prior: what is believed about people before their first click (:class:`thali.Prior`). By default N(0, I), as in the
         paper.
     horizon: n, the number of steps, for alpha="theory" if the analysis needs it.
@@ -129,7 +131,7 @@ class LinearPolicy(Policy):
         self.samples = self.explore != "optimism"
         if prior is not None:
             prior = checks.instance(f"prior of {self.name}", prior, Prior).arranged(self.name, catalog.topics)
-        self.prior: Prior | None = prior
+        self._prior = prior
         given = None if sigma is None else checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
         #: The σ of this policy with a prior, whether or not it has one: the given σ or the default.
         self.sigma_with_prior: float = PRIOR_SIGMA if given is None else given
@@ -168,16 +170,23 @@ class LinearPolicy(Policy):
             if alpha is not None:
                 raise ValueError(f"alpha of {self.name} must not be given with explore={self.explore!r}, got {alpha!r}")
             return 0.0
-        if alpha is None:
+        if alpha is None or (isinstance(alpha, str) and alpha == "default"):
             return DEFAULT_OPTIMISM / self.sigma if self.prior is None else "default"
         if isinstance(alpha, str):
             if alpha != "theory":
-                raise ValueError(f"alpha of {self.name} must be a number of at least 0, or 'theory', got {alpha!r}")
+                raise ValueError(
+                    f"alpha of {self.name} must be a number of at least 0, 'theory' or 'default', got {alpha!r}"
+                )
             return alpha
         checked = checks.number(f"alpha of {self.name}", alpha, low=0.0)
         if checked > MOST_OPTIMISM:
             raise ValueError(f"alpha of {self.name} must be at most {MOST_OPTIMISM:g}, got {alpha!r}")
         return checked
+
+    @property
+    def prior(self) -> Prior | None:
+        """What is believed about people before their first click. For another prior, create another policy."""
+        return self._prior
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -216,16 +225,18 @@ class LinearPolicy(Policy):
 
     def reading(self, state: State) -> Reading:
         """Return how the policy reads M and B of a state, given its prior and the σ of both."""
-        own = state.settings["sigma"]
-        found = self._readings.get(own)
-        return self._readings.setdefault(own, self._new_reading(own)) if found is None else found
+        own = state.settings.get("sigma")
+        found = self._readings.get(own) if isinstance(own, float) else None
+        return self._new_reading(own) if found is None else found
 
     def _new_reading(self, state_sigma: Any) -> Reading:
-        own = checks.number(f"sigma of a state of {self.name}", state_sigma, low=theory.LEAST_SIGMA)
-        if self.prior is not None:
-            return self.prior.reading(self.sigma, own)
-        d = self.catalog.d
-        return Reading(np.eye(d), np.zeros(d), (own / self.sigma) ** 2, 1.0)
+        own = checks.number(f"sigma of a state of {self.name}", state_sigma, low=theory.LEAST_SIGMA, high=MOST_SIGMA)
+        if self.prior is None:
+            d = self.catalog.d
+            reading = Reading(np.eye(d), np.zeros(d), (own / self.sigma) ** 2, 1.0)
+        else:
+            reading = self.prior.reading(self.sigma, own)
+        return self._readings.setdefault(own, reading)
 
     def information(self, state: State) -> Floats:
         """Return log det M′ - log det Σ⁻¹ (users,): how much has been learned about each user. It is 0 at first.
@@ -252,14 +263,18 @@ class LinearPolicy(Policy):
     def default_alpha(self, state: State) -> Floats:
         """Return the default α with a prior (users,): sqrt(log(1 + t)), if the policy has learned from t lists.
 
-        So the first list is the greedy list under the mean of the prior, and no mistake in the prior lasts forever. A
-        policy that forgets counts at most the lists that it remembers: W for a window, 1/(1-γ) for a discount.
+        So the first list is the greedy list under the mean of the prior. α grows without bound, so a mistake in the
+        prior is corrected in the end, although slowly if the covariance is small. A policy that forgets counts at most
+        the lists that it remembers: W for a window, 1/(1-γ) for a discount. It may never correct a wrong prior.
         """
         memory = inf if self.forgetting is None else self.forgetting.memory
         return np.asarray(np.sqrt(np.log1p(np.minimum(state.arrays["updates"], memory))))
 
     def theoretical_alpha(self, state: State) -> Floats:
-        """Return the α of Theorem 2 for this horizon (users,). It assumes ‖θ*‖ ≤ 1 or, with a prior, θ* ~ N(μ, Σ)."""
+        """Return the α of Theorem 2 for this horizon (users,), which assumes ‖θ*‖ ≤ 1.
+
+        With a prior, return the corresponding α for people as far from the mean as θ* ~ N(μ, Σ) (docs/theory.md).
+        """
         return self._horizon_alpha(state, 1.0 / self._horizon())
 
     def _horizon_alpha(self, state: State, delta: float) -> Floats:
@@ -356,9 +371,11 @@ class LinearPolicy(Policy):
         largest_error = min(1.0, reading.least / reading.ratio)
         user = posterior.first_inexact(state.arrays["M"], updates, self.K, memory, largest_error)
         if user >= 0:
+            wide = "" if self.prior is None else f", and a prior with variances up to {self.prior.largest_variance:g},"
             raise ValueError(
-                f"sigma of {self.name} must be larger to learn from so many lists, because rounding errors would make "
-                f"M⁻¹ wrong, got sigma={state.settings['sigma']:g} after {updates[user]} lists for user {user}"
+                f"sigma of {self.name} must be larger{', or the covariance of the prior smaller,' if wide else ''} to "
+                "learn from so many lists, because rounding errors would make M⁻¹ wrong, got "
+                f"sigma={state.settings['sigma']:g}{wide} after {updates[user]} lists for user {user}"
             )
 
     def variant(self, K: int, alpha: float | str | None = None) -> Self:

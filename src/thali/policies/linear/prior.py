@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from thali.policies.linear.policy import LinearPolicy
 
 FORMAT = "thali-prior-1"
-# Eigenvalues of a covariance must be in this range, and the largest at most so many times the smallest. Otherwise
-# rounding errors would make the posterior wrong.
-LEAST_VARIANCE, MOST_VARIANCE, MOST_CONDITION = 1e-30, 1e30, 1e12
+# Eigenvalues of a covariance must be in this range, and the largest at most so many times the smallest. The entries of
+# a mean must be at most so large. Otherwise rounding errors would make the posterior wrong, at once or later.
+LEAST_VARIANCE, MOST_VARIANCE, MOST_CONDITION, MOST_MEAN = 1e-30, 1e6, 1e12, 1e6
 # EM stops after this many iterations, or when an iteration raises the log-likelihood by less than this for each person.
 MOST_ITERATIONS, SMALL_GAIN = 100, 1e-4
 # The first iterations use at most this many people, and the last ones everybody. People are read in parts of this size.
@@ -40,7 +40,8 @@ class Prior:
     Parameters
     ----------
     mean: μ (d,), or one number for all topics.
-    covariance: Σ (d, d), symmetric and positive definite. The largest eigenvalue may be up to 1e12 times the smallest.
+    covariance: Σ (d, d), symmetric and positive definite. The eigenvalues must be at most 1e6, and at most 1e12 times
+        the smallest one.
     topics: the names of the topics, in the order of the rows. A policy matches them with the topics of its catalog by
         name. By default, the topics of the catalog in their order.
 
@@ -65,7 +66,7 @@ class Prior:
             raise ValueError(f"covariance of Prior must have shape (d, d), got {Sigma.shape}")
         mu = np.full(d, mean) if np.ndim(mean) == 0 else mean
         #: μ (d,), read-only.
-        self.mean: Floats = checks.read_only(checks.floats("mean of Prior", mu, (d,), "(d,)"))
+        self.mean: Floats = checks.read_only(_mean(checks.floats("mean of Prior", mu, (d,), "(d,)")))
         #: Σ (d, d), read-only and exactly symmetric.
         self.covariance: Floats = checks.read_only(_symmetric(Sigma))
         self._variances = _eigenvalues(self.covariance)
@@ -83,7 +84,10 @@ class Prior:
             and np.array_equal(self.covariance, other.covariance)
         )
 
-    __hash__ = object.__hash__
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Prior, (self.mean, self.covariance, self.topics)
 
     @property
     def d(self) -> int:
@@ -121,8 +125,13 @@ class Prior:
                 f"theta of from_preferences must have at least one row that is not all 0, got shape {tastes.shape}"
             )
         people, d = known.shape
+        if np.abs(known).max() > MOST_MEAN:
+            raise ValueError(
+                f"theta of from_preferences must be from {-MOST_MEAN:g} to {MOST_MEAN:g}, got {np.abs(known).max():g}"
+            )
         default = Normal(np.full(d, 1.0 / d), np.eye(d) / d**2)
-        moments = Moments(people, known.sum(axis=0), known.T @ known)
+        origin = known.mean(axis=0)
+        moments = Moments(people, origin, (known - origin).sum(axis=0), (known - origin).T @ (known - origin))
         default = default._replace(covariance=_spherical(_shrunk(moments, default, 1.0).covariance))
         return cls(*_shrunk(moments, default, float(d)), topics)
 
@@ -142,8 +151,10 @@ class Prior:
         penalized likelihood never decreases. EM stops when it hardly increases, after at most 100 iterations.
 
         policy: a policy of the linear family. σ is the one that this policy has with a prior: the σ that you set or, by
-        default, 0.3. The default without a prior, 0.1, is less than the noise of clicks, and the learned prior would
-        take a part of the noise for differences between people.
+        default, 0.3. The default without a prior, 0.1, is less than the noise of clicks. If you set such a small σ, the
+        learned prior takes a part of the noise for differences between people. Pass a policy without a prior, or with
+        one that comes from other people. With a prior that was learned from the same people, their clicks would count
+        twice.
         state: a state of the policy, with the people to learn from. People who have not been shown a list are ignored.
 
         Cost: O(d³) for each person and iteration. With more than 1,000 people, the first iterations use 1,000 people,
@@ -158,18 +169,18 @@ class Prior:
         if not seen.size:
             raise ValueError("state of Prior.learn must have at least one person who has been shown a list, got none")
         everybody = People(state.M[seen], state.B[seen], float(state.settings["sigma"]), policy.sigma_with_prior)
-        spread = slice(None, None, -(-seen.size // FEW_PEOPLE))
+        spread = np.linspace(0, seen.size - 1, min(seen.size, FEW_PEOPLE)).astype(np.int64)
         few = everybody._replace(M=everybody.M[spread], B=everybody.B[spread])
         d = policy.catalog.d
         if policy.prior is None:
             even = Normal(np.full(d, 1.0 / d), np.eye(d) / d**2)
-            (_, covariance), _ = few.em(even, even, 1.0, MOST_ITERATIONS, spherical=True)[-1]
+            (_, covariance), _ = few.em(even, even, 1.0, MOST_ITERATIONS, spherical=True)
             default = Normal(even.mean, covariance)
         else:
             default = Normal(policy.prior.mean, policy.prior.covariance)
-        learned, _ = few.em(default, default, float(d), MOST_ITERATIONS)[-1]
+        learned, _ = few.em(default, default, float(d), MOST_ITERATIONS)
         if few.B.shape != everybody.B.shape:
-            learned, _ = everybody.em(learned, default, float(d), MOST_FINAL_ITERATIONS)[-1]
+            learned, _ = everybody.em(learned, default, float(d), MOST_FINAL_ITERATIONS)
         return cls(*learned, policy.catalog.topics)
 
     def arranged(self, owner: str, topics: Sequence[Hashable]) -> Prior:
@@ -230,9 +241,13 @@ class Normal(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """The sums over people of 1, E[θ] and E[θθᵀ]."""
+    """The sums over people of 1, E[θ - origin] and E[(θ - origin)(θ - origin)ᵀ].
+
+    With an origin near the mean, rounding errors stay small compared with the covariance.
+    """
 
     people: float
+    origin: Floats
     first: Floats
     second: Floats
 
@@ -241,18 +256,24 @@ def _shrunk(moments: Moments, default: Normal, weight: float) -> Normal:
     """Return the most likely mean and covariance, given a default that counts as one person in the mean, and as
     ``weight`` people in the covariance. This is the M-step of :meth:`Prior.learn`.
     """
-    people, first, second = moments
-    mean = (first + default.mean) / (people + 1.0)
+    people, origin, first, second = moments
+    mean = (first + default.mean - origin) / (people + 1.0)
     about = second - np.outer(first, mean) - np.outer(mean, first) + people * np.outer(mean, mean)
-    off = mean - default.mean
+    off = mean + origin - default.mean
     covariance = (about + np.outer(off, off) + weight * default.covariance) / (people + weight)
-    return Normal(mean, (covariance + covariance.T) / 2.0)
+    return Normal(mean + origin, (covariance + covariance.T) / 2.0)
 
 
 def _spherical(covariance: Floats) -> Floats:
     """Return s²·I with the same trace."""
     d = len(covariance)
     return np.eye(d) * float(np.trace(covariance) / d)
+
+
+def _mean(mean: Floats) -> Floats:
+    if np.abs(mean).max() > MOST_MEAN:
+        raise ValueError(f"mean of Prior must be from {-MOST_MEAN:g} to {MOST_MEAN:g}, got {np.abs(mean).max():g}")
+    return mean
 
 
 def _symmetric(covariance: Floats) -> Floats:
@@ -319,17 +340,18 @@ class People(NamedTuple):
             B = self.B[part]
             found = compute(np.ascontiguousarray(self.M[part]), np.ascontiguousarray(B), reading)
             means = found.solution * self.sigma**-2
-            first += means.sum(axis=0)
-            second += found.inverse.sum(axis=0) + means.T @ means
+            off = means - prior.mean
+            first += off.sum(axis=0)
+            second += found.inverse.sum(axis=0) + off.T @ off
             # log ∫ N(θ; μ, Σ)·exp(σ⁻²(b·θ - θᵀSθ/2)) dθ, which follows from the density of N(m, P⁻¹)
             likelihood += 0.5 * (np.sum((B + reading.shift) * means) * self.sigma**-2 - found.logdet.sum())
         likelihood += 0.5 * people * (prior.logdet - prior.mean @ prior.precision @ prior.mean)
-        return Moments(people, first, second), likelihood
+        return Moments(people, prior.mean, first, second), likelihood
 
     def em(
         self, start: Normal, default: Normal, weight: float, iterations: int, *, spherical: bool = False
-    ) -> list[tuple[Normal, float]]:
-        """Return the prior before each iteration of EM, with its penalized log-likelihood, and at last the result."""
+    ) -> tuple[Normal, list[tuple[Normal, float]]]:
+        """Return the result of EM, and the prior before each iteration, with its penalized log-likelihood."""
         found: list[tuple[Normal, float]] = []
         now = start
         for _ in range(iterations):
@@ -344,4 +366,4 @@ class People(NamedTuple):
             now = _shrunk(moments, default, weight)
             if spherical:
                 now = Normal(now.mean, _spherical(now.covariance))
-        return found
+        return now, found

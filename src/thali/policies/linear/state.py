@@ -59,9 +59,10 @@ class LinearState(State):
 
         Cost: O(d³) for each user, or nothing if the last call had the same reading.
         """
-        if self._read is None or self._read[0] is not reading:
-            self._read = reading, compute(self.arrays["M"], self.arrays["B"], reading)
-        return self._read[1]
+        read = self._read  # another thread with another prior may replace it
+        if read is None or read[0] is not reading:
+            read = self._read = reading, compute(self.arrays["M"], self.arrays["B"], reading)
+        return read[1]
 
     def refresh(self, users: slice = ALL_USERS) -> None:
         """Recompute the posterior, if there is one. Call this after you write to M or B. Cost: O(d³) for each user."""

@@ -88,7 +88,7 @@ export function operate(place, service) {
       ["Users with a learned taste (all time)", count(sum("users"))], ["Lists shown", count(sum("impressions"))], ["Lists answered", count(sum("answered"))],
       ["Click rate", rate], ["Exploration share", share(mean("exploration_share"))], ["Diversity of lists", share(mean("diversity"))],
     ].map(([name, value]) => el("div", { class: "card" }, el("dt", {}, name), el("dd", { "data-figure": name }, value))));
-    learners.replaceChildren(...all.map(([name, one], kind) => el("tr", {}, el("th", { scope: "row" }, swatch(kind % 6), name), el("td", {}, `${one.policy}, K = ${one.K}, α = ${Number(Number(one.alpha).toPrecision(3))}`),
+    learners.replaceChildren(...all.map(([name, one], kind) => el("tr", {}, el("th", { scope: "row" }, swatch(kind % 6), name), el("td", {}, `${one.policy}, K = ${one.K}, α = ${typeof one.alpha === "number" ? Number(one.alpha.toPrecision(3)) : one.alpha}`),
       ...[count(one.users), count(one.impressions), one.click_rate ? `${percent(one.click_rate.rate, 1)} (${percent(one.click_rate.low)} to ${percent(one.click_rate.high)})` : "–", share(one.exploration_share), share(one.diversity)]
         .map((value) => el("td", { class: "num" }, value)))));
     const names = all.map(([name]) => name);
