@@ -55,7 +55,7 @@ class LearnerAbout:
     """The most items in a list, unless the request gives another number."""
     sigma: float
     alpha: float
-    """Exploration parameter for a new user. With alpha="theory", it may differ for other users."""
+    """Exploration parameter for a new user. With alpha="theory" or a prior, it may differ for other users."""
     share: float
     """Share of the users that this learner serves."""
     features: str
