@@ -311,7 +311,7 @@ def test_workers_import_your_own_policy_from_the_current_folder(data, folder):
     [
         (("films",), "source must be one of movielens, "),
         (("movielens", "synthetic"), "source must be one of movielens, "),
-        (("movielens", "--policy", "CascadeLSB"), "policy must be module:Class, a class in a module that Python can"),
+        (("movielens", "--policy", "CascadeLSB"), "policy must be module:Class, such as mine:Best for the class"),
         (("movielens", "--policy", "no_such_module:Mine"), "got 'no_such_module:Mine': No module named"),
         (("movielens", "--policy", "policy_of_ours:Nobody"), "has no attribute 'Nobody'"),
         (("movielens", "--policy", "policy_of_ours:Other"), "a subclass of thali.Policy, got 'policy_of_ours:Other'"),

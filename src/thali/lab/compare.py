@@ -59,7 +59,8 @@ def add_policy(name: str) -> None:
         found = getattr(importlib.import_module(module), kind)
     except (ImportError, ValueError, AttributeError) as error:
         raise ValueError(
-            f"policy must be module:Class, a class in a module that Python can import, got {name!r}: {error}"
+            f"policy must be module:Class, such as mine:Best for the class Best in mine.py in the current folder, got "
+            f"{name!r}: {error}"
         ) from error
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise ValueError(f"policy must be module:Class, a subclass of thali.Policy, got {name!r}, which is {found!r}")

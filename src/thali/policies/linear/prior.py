@@ -160,11 +160,12 @@ class Prior:
         Cost: O(d³) for each person and iteration. With more than 1,000 people, the first iterations use 1,000 people,
         evenly spread over the state, and the last 5 use everybody. 20,000 people at d=40 take 2 to 3 seconds.
         """
-        policy.check(state)
-        if not isinstance(state, LinearState):
+        if not hasattr(policy, "sigma_with_prior"):
+            kind = getattr(policy, "name", type(policy).__name__)
             raise TypeError(
-                f"policy of Prior.learn must be one of the linear family, such as thali.CascadeLSB, got {policy.name}"
+                f"policy of Prior.learn must be one of the linear family, such as thali.CascadeLSB, got {kind}"
             )
+        policy.check(state)
         seen = np.flatnonzero(state.arrays["updates"] > 0)
         if not seen.size:
             raise ValueError("state of Prior.learn must have at least one person who has been shown a list, got none")
@@ -294,7 +295,7 @@ def _eigenvalues(covariance: Floats) -> Floats:
     if least <= 0.0 or most > MOST_CONDITION * least:
         raise ValueError(
             "covariance of Prior must be positive definite, with no eigenvalue above 1e12 times the smallest, got "
-            f"eigenvalues from {least:g} to {most:g}. Prior.from_preferences returns such a covariance"
+            f"eigenvalues from {least:g} to {most:g}. Prior.from_preferences always returns a valid one"
         )
     if least < LEAST_VARIANCE or most > MOST_VARIANCE:
         raise ValueError(
