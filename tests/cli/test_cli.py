@@ -29,7 +29,10 @@ def test_demo_prints_the_table_and_saves_the_figure(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--alpha", "much"), "thali: alpha of CascadeLSB must be a number of at least 0, 'theory' or 'default', got 'much'"),
+        (
+            ("--alpha", "much"),
+            "thali: alpha of CascadeLSB must be a number of at least 0, 'theory' or 'default', got 'much'",
+        ),
         (("--alpha", "-1"), "thali: alpha of CascadeLSB must be a number of at least 0, got -1.0"),
         (("--sigma", "0"), "thali: sigma of CascadeLSB must be a number of at least 0.001, got 0.0"),
         (("--steps", "0"), "greater than or equal to 2"),
