@@ -68,6 +68,7 @@ def test_after_a_change_of_code_a_resumed_run_does_not_mix_old_and_new_rows(tmp_
         assert set(results.rows["policy"]) == {"Random"}
 
 
+@pytest.mark.slow
 def test_the_report_says_which_code_made_the_rows(tmp_path, monkeypatch):
     with monkeypatch.context() as before:
         before.setattr(tasks, "CODE", "0123456789ab")

@@ -40,6 +40,7 @@ def data(tmp_path_factory):
 SMALL = replace(EXPERIMENTS["movielens/d5-K4"], users=6, steps=60, splits=3)
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_executor(data, tmp_path):
     run([SMALL], Store(tmp_path / "inline"), Inline(), data=data)
     with processes(2) as pool:

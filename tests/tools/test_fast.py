@@ -110,6 +110,7 @@ def test_a_failure_of_the_other_process_is_reported_and_this_process_goes_on(cod
     assert own.ready()
 
 
+@pytest.mark.slow
 def test_the_other_process_is_stopped_when_this_one_ends(tmp_path):
     """An empty cache, and enough work to start it. No process may be left behind."""
     program = """

@@ -89,6 +89,7 @@ class Demo(Service):
         return ("demo", "--web", "--items", "dishes")
 
 
+@pytest.mark.slow
 def test_the_demo_serves_the_page_and_leaves_nothing_behind(tmp_path):
     with Demo(tmp_path) as demo, demo.client() as client:
         assert asdict(client.about())["items"] == 200
