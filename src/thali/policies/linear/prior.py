@@ -66,7 +66,9 @@ class Prior:
             raise ValueError(f"covariance of Prior must have shape (d, d), got {Sigma.shape}")
         mu = np.full(d, mean) if np.ndim(mean) == 0 else mean
         #: μ (d,), read-only.
-        self.mean: Floats = checks.read_only(_mean(checks.floats("mean of Prior", mu, (d,), "(d,)")))
+        self.mean: Floats = checks.read_only(
+            _bounded("mean of Prior", checks.floats("mean of Prior", mu, (d,), "(d,)"))
+        )
         #: Σ (d, d), read-only and exactly symmetric.
         self.covariance: Floats = checks.read_only(_symmetric(Sigma))
         self._variances = _eigenvalues(self.covariance)
@@ -84,7 +86,7 @@ class Prior:
             and np.array_equal(self.covariance, other.covariance)
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # priors are compared by value, and nothing needs their hash
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Prior, (self.mean, self.covariance, self.topics)
@@ -124,14 +126,10 @@ class Prior:
             raise ValueError(
                 f"theta of from_preferences must have at least one row that is not all 0, got shape {tastes.shape}"
             )
-        people, d = known.shape
-        if np.abs(known).max() > MOST_MEAN:
-            raise ValueError(
-                f"theta of from_preferences must be from {-MOST_MEAN:g} to {MOST_MEAN:g}, got {np.abs(known).max():g}"
-            )
-        default = Normal(np.full(d, 1.0 / d), np.eye(d) / d**2)
-        origin = known.mean(axis=0)
-        moments = Moments(people, origin, (known - origin).sum(axis=0), (known - origin).T @ (known - origin))
+        people, d = _bounded("theta of from_preferences", known).shape
+        default, origin = _even(d), known.mean(axis=0)
+        off = known - origin
+        moments = Moments(people, origin, off.sum(axis=0), off.T @ off)
         default = default._replace(covariance=_spherical(_shrunk(moments, default, 1.0).covariance))
         return cls(*_shrunk(moments, default, float(d)), topics)
 
@@ -158,9 +156,12 @@ class Prior:
         state: a state of the policy, with the people to learn from. People who have not been shown a list are ignored.
 
         Cost: O(d³) for each person and iteration. With more than 1,000 people, the first iterations use 1,000 people,
-        evenly spread over the state, and the last 5 use everybody. 20,000 people at d=40 take 2 to 3 seconds.
+        evenly spread over the state, and the last 5 use everybody. 20,000 people at d=40 take less than 10 seconds
+        (tests/test_speed.py).
         """
-        if not hasattr(policy, "sigma_with_prior"):
+        if not hasattr(
+            policy, "sigma_with_prior"
+        ):  # LinearPolicy itself cannot be imported here: it imports this module
             kind = getattr(policy, "name", type(policy).__name__)
             raise TypeError(
                 f"policy of Prior.learn must be one of the linear family, such as thali.CascadeLSB, got {kind}"
@@ -174,9 +175,9 @@ class Prior:
         few = everybody._replace(M=everybody.M[spread], B=everybody.B[spread])
         d = policy.catalog.d
         if policy.prior is None:
-            even = Normal(np.full(d, 1.0 / d), np.eye(d) / d**2)
+            even = _even(d)
             (_, covariance), _ = few.em(even, even, 1.0, MOST_ITERATIONS, spherical=True)
-            default = Normal(even.mean, covariance)
+            default = even._replace(covariance=covariance)
         else:
             default = Normal(policy.prior.mean, policy.prior.covariance)
         learned, _ = few.em(default, default, float(d), MOST_ITERATIONS)
@@ -271,10 +272,16 @@ def _spherical(covariance: Floats) -> Floats:
     return np.eye(d) * float(np.trace(covariance) / d)
 
 
-def _mean(mean: Floats) -> Floats:
-    if np.abs(mean).max() > MOST_MEAN:
-        raise ValueError(f"mean of Prior must be from {-MOST_MEAN:g} to {MOST_MEAN:g}, got {np.abs(mean).max():g}")
-    return mean
+def _even(d: int) -> Normal:
+    """Return the default for d topics: a taste that is spread evenly."""
+    return Normal(np.full(d, 1.0 / d), np.eye(d) / d**2)
+
+
+def _bounded(name: str, values: Floats) -> Floats:
+    largest = float(np.abs(values).max())
+    if largest > MOST_MEAN:
+        raise ValueError(f"{name} must be from {-MOST_MEAN:g} to {MOST_MEAN:g}, got an entry of size {largest:g}")
+    return values
 
 
 def _symmetric(covariance: Floats) -> Floats:
@@ -339,7 +346,7 @@ class People(NamedTuple):
         for begin in range(0, people, PART):
             part = slice(begin, begin + PART)
             B = self.B[part]
-            found = compute(np.ascontiguousarray(self.M[part]), np.ascontiguousarray(B), reading)
+            found = compute(self.M[part], B, reading)
             means = found.solution * self.sigma**-2
             off = means - prior.mean
             first += off.sum(axis=0)
