@@ -17,7 +17,7 @@ def covered(catalog, items):
     return catalog.gains([items])[0].sum(axis=0) if items else np.zeros(catalog.d)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", KINDS, ids=["probabilistic", "max", "Saturating"])
 @given(W=covers(3, least=3), data=st.data())
 def test_monotone_and_submodular(kind, W, data):
     catalog = thali.Catalog(W, coverage=kind)

@@ -90,7 +90,13 @@ def change_at_line(catalog, read, line, change):
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize(
-    "change", [lambda c: c.put("new", [0.5, 0.0, 0.0, 0.25]), lambda c: c.remove("c")], ids=["put", "remove"]
+    "change",
+    [
+        lambda c: c.put("new", [0.5, 0.0, 0.0, 0.25]),
+        lambda c: c.put_column(1, [0.0, 0.1, 0.2, 0.3]),
+        lambda c: c.remove("c"),
+    ],
+    ids=["put", "put_column", "remove"],
 )
 def test_a_change_at_any_moment_of_a_read_is_seen_by_the_next_read(name, change):
     read, show = READERS[name]

@@ -76,3 +76,17 @@ def beliefs(users, d, rng):
             case 3:
                 estimate[user] = rng.random(d)
     return estimate, (inverse + inverse.transpose(0, 2, 1)) / 2, rng.choice(ALPHAS, size=users)
+
+
+def learned(rng, L, d, s):
+    """Weights (L, d + 1) like those of topics learned from clicks, and which topics fade.
+
+    Each item has up to s of d topics, with weights up to 0.2, and a quality up to 0.6 in the last column, which is
+    steady. Nearly every item has its own set of topics.
+    """
+    W = np.zeros((L, d + 1))
+    for row in W:
+        row[rng.choice(d, size=int(rng.integers(1, s + 1)), replace=False)] = 1.0
+    W[:, :d] *= np.minimum(0.2, rng.gamma(0.8, 0.06, size=(L, d)))
+    W[:, d] = 0.6 * rng.beta(2, 6, size=L)
+    return W, np.arange(d + 1) < d

@@ -80,6 +80,8 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
                 f"K must be at most the number of items in the catalog ({len(catalog)}), got {K}", len(catalog)
             )
         return ALL
+    if candidates is None and _is_mask(exclude, users, catalog.L) and users > 1:
+        return _all_but(catalog, exclude, K)
     wanted = None if candidates is None else _sets("candidates", candidates, users, catalog.L)
     unwanted = [] if exclude is None else _sets("exclude", exclude, users, catalog.L)
     sets = []
@@ -97,11 +99,7 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
             left = kept.size
         if left < K:
             whose = "" if len(wanted or unwanted) == 1 and len(unwanted or wanted or []) == 1 else f" for user {user}"
-            raise TooFewItems(
-                f"arguments 'candidates' and 'exclude' must leave at least K = {K} items of the catalog{whose}, "
-                f"got {left}",
-                left,
-            )
+            raise _too_few(K, whose, left)
         sets.append(kept)
     start = np.append(0, np.cumsum([kept.size for kept in sets])).astype(np.int64)
     chosen = Choice(np.concatenate(sets), start, only=wanted is not None)
@@ -111,6 +109,45 @@ def allowed(catalog: Catalog, users: int, K: int, candidates: Any = None, exclud
         excluded = np.flatnonzero(not_chosen)
         return Choice(excluded, np.array([0, excluded.size]), only=False)
     return chosen
+
+
+def _is_mask(given: Any, users: int, L: int) -> bool:
+    """Return whether this is a plain boolean array (users, L)."""
+    return type(given) is np.ndarray and given.dtype == np.bool_ and given.shape == (users, L)
+
+
+def _all_but(catalog: Catalog, mask: Booleans, K: int) -> Choice:
+    """Return the same as :func:`allowed` for the excluded items mask (users, L), without a loop over users."""
+    if len(catalog) < catalog.L:
+        mask = mask & catalog.present
+    sizes = np.count_nonzero(mask, axis=1)
+    left = len(catalog) - sizes
+    if left.min() < K:
+        user = int(np.argmax(left < K))
+        raise _too_few(K, f" for user {user}", int(left[user]))
+    items = np.flatnonzero(mask) - np.repeat(np.arange(len(mask)) * catalog.L, sizes)  # faster than nonzero(mask)[1]
+    return Choice(items, np.append(0, np.cumsum(sizes)), only=False)
+
+
+def _too_few(K: int, whose: str, left: int) -> TooFewItems:
+    return TooFewItems(
+        f"arguments 'candidates' and 'exclude' must leave at least K = {K} items of the catalog{whose}, got {left}",
+        left,
+    )
+
+
+def exclusions(exclude: Any, users: int, L: int) -> Booleans:
+    """Return the items not to show as a mask (users, L), or (1, L) if it is the same for all users.
+
+    exclude: as in :func:`allowed`. This is for code that has no catalog.
+    """
+    if _is_mask(exclude, users, L):
+        return np.asarray(exclude)
+    sets = _sets("exclude", exclude, users, L)
+    mask = np.zeros((len(sets), L), dtype=np.bool_)
+    for row, items in zip(mask, sets, strict=True):
+        row[items] = True
+    return mask
 
 
 def _sets(name: str, given: Any, users: int, L: int) -> list[NDArray[np.int64]]:

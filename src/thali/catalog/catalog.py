@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 import scipy.sparse as sp
 
+from thali.catalog.columns import replace_column, typical_weights
 from thali.catalog.coverage import custom_gain, custom_gains, list_gains, resolve
 from thali.catalog.items import Items
 from thali.catalog.names import NameList, Names
@@ -49,10 +50,10 @@ D = TypeVar("D", bound=Derived)
 class Catalog:
     """L items with weights w̄(e,j) in [0, 1] on d topics, and the coverage c(S) that is computed from the weights.
 
-    Items are numbered from 0. They can be added, changed and removed in place (:meth:`put`, :meth:`remove`), but not
-    while another thread chooses items from the catalog. To read the items in another thread while they change, use a
-    :meth:`snapshot`. An item number is never reused: L includes removed items and never decreases, while
-    ``len(catalog)`` is the number of items that have not been removed.
+    Items are numbered from 0. They can be added, changed and removed in place (:meth:`put`, :meth:`put_column`,
+    :meth:`remove`), but not while another thread chooses items from the catalog. To read the items in another thread
+    while they change, use a :meth:`snapshot`. An item number is never reused: L includes removed items and never
+    decreases, while ``len(catalog)`` is the number of items that have not been removed.
 
     Parameters
     ----------
@@ -135,13 +136,21 @@ class Catalog:
         self._derived: dict[Callable[[Catalog], Any], Any] = {}
 
     @classmethod
-    def estimate(cls, interactions: Interactions, coverage: Any = "probabilistic", fading: Any = None) -> Catalog:
+    def estimate(
+        cls,
+        interactions: Interactions,
+        coverage: Any = "probabilistic",
+        fading: Any = None,
+        *,
+        smoothing: float = 0.0,
+    ) -> Catalog:
         """Return a catalog with weights estimated from interactions. Each interaction counts as an attraction.
 
         Among the users attracted to topic j, w̄(i,j) is the share of those who are attracted to item i. This is the
-        paper's estimate for real data (Section 7.4). See :func:`thali.datasets.estimation.attractiveness`.
+        paper's estimate for real data (Section 7.4). With smoothing, no item of a topic has weight 0. See
+        :func:`thali.datasets.estimation.attractiveness`.
         """
-        weights = attractiveness(interactions)
+        weights = attractiveness(interactions, smoothing=smoothing)
         return cls(weights, interactions.items, interactions.topics, coverage, fading)
 
     def __repr__(self) -> str:
@@ -229,8 +238,12 @@ class Catalog:
                     found = self._derived[make] = make(self)
         return cast(D, found)
 
-    def put(self, name: Hashable, weights: Any) -> int:
+    def put(self, name: Hashable, weights: Any = None, *, topics: Any = None) -> int:
         """Add an item, or change the weights (d,) of the item with this name. Return its item number.
+
+        topics: the names of the item's topics, instead of its weights. The item then gets the weights that other items
+            with these topics have on average, also on steady topics
+            (:func:`thali.catalog.columns.typical_weights`). This costs O(nnz).
 
         The change takes effect with the next list, and nothing has to be learned again. A new item gets the number L.
         An item that was removed and is added again counts as a new item. States with counts for each item, such as
@@ -242,23 +255,73 @@ class Catalog:
         of items, the search index is built again.
         """
         self._items.check(name)
-        row = checks.floats("weights of put", weights, (self.d,), "(d,)")
-        checks.within("weights of put", row, 0.0, 1.0)
-        topics = np.flatnonzero(row).astype(np.uint32)
-        values = row[topics]
+        if (weights is None) == (topics is None):
+            raise ValueError(
+                f"weights of put must be given, or topics instead, got {'neither' if weights is None else 'both'}"
+            )
         with self._lock:
             found = self._items.find(name)
+            row = self._typical(found, topics) if weights is None else weights
+            row = checks.floats("weights of put", row, (self.d,), "(d,)")
+            checks.within("weights of put", row, 0.0, 1.0)
+            numbers = np.flatnonzero(row).astype(np.uint32)
+            values = row[numbers]
             e = self.L if found is None else found
-            at = self._place(e, topics.size)
-            self.sparse.topics[at : at + topics.size], self.sparse.weights[at : at + topics.size] = topics, values
+            at = self._place(e, numbers.size)
+            self.sparse.topics[at : at + numbers.size], self.sparse.weights[at : at + numbers.size] = numbers, values
             for derived in self._derived.values():
-                derived.put(e, topics, values)
+                derived.put(e, numbers, values)
             if found is None:
                 self._items.add(name)
                 self._present.extend(1)[:] = True
                 self.L += 1
             self._changed()
         return e
+
+    def _typical(self, item: int | None, topics: Any) -> Floats:
+        """Check the names of topics. Return the weights (d,) that items other than this one have on average on them."""
+        numbers = [self.topic_index(name) for name in checks.sequence("topics of put", topics)]
+        if not numbers or len(set(numbers)) < len(numbers):
+            raise ValueError(f"topics of put must be one or more different names, got {topics!r}")
+        others = self.present.copy()
+        if item is not None:
+            others[item] = False
+        row = typical_weights(self.csr[np.flatnonzero(others)], self.fading, np.array(numbers))
+        if row is None:
+            raise ValueError(
+                "topics of put must be those of a catalog in which some other item has a weight above 0 on a topic "
+                f"that fades, got none. Use weights instead of the topics {topics!r}"
+            )
+        return row
+
+    def put_column(self, topic: Hashable, values: Any) -> None:
+        """Replace the weights of all items on one topic by values (L,), in the order of item numbers.
+
+        This is for values that change together, such as the quality of items (:class:`thali.Quality`). Removed items
+        have values, too. Earlier snapshots keep the old weights.
+
+        Cost: O(nnz). The next list builds the search index again. docs/quality.md has measurements of both.
+
+        Examples
+        --------
+        >>> import thali
+        >>> rated = thali.Catalog([[0.5, 0.9], [0.4, 0.8]], topics=["crime", "quality"], fading=[True, False])
+        >>> rated.put_column("quality", [0.1, 0.7])
+        >>> rated.weights
+        array([[0.5, 0.1],
+               [0.4, 0.7]])
+
+        """
+        number = self.topic_index(topic)
+        with self._lock:
+            column = checks.floats("values of put_column", values, (self.L,), "(L,)")
+            checks.within("values of put_column", column, 0.0, 1.0)
+            matrix = replace_column(self.csr, number, column)
+            if matrix.nnz >= MOST_ENTRIES:
+                raise ValueError(f"weights of Catalog must have fewer than 2³² nonzero entries, got {matrix.nnz}")
+            self._set_entries(matrix)
+            self._derived = {}
+            self._changed()
 
     def _place(self, e: int, size: int) -> int:
         """Return where to write the topics and weights of item e, if it has ``size`` topics.
@@ -292,10 +355,13 @@ class Catalog:
 
     def _drop_replaced(self) -> None:
         """Copy the entries that are in use to new arrays, without those that :meth:`put` has replaced."""
-        matrix = self.csr
+        self._set_entries(self.csr)
+
+    def _set_entries(self, matrix: sp.csr_array) -> None:
+        """Copy all weights from a matrix (L, d) to new arrays, so that snapshots keep the old ones."""
         self._arrays = _growing(_items(matrix, self.sparse.fading))
         self.sparse = Items(*(array.view for array in self._arrays))
-        self._shared_entries = 0
+        self._entries, self._shared_entries = int(matrix.nnz), 0
 
     def remove(self, name: Hashable) -> int:
         """Remove an item, so that it is no longer shown. Return its item number, which is never reused.

@@ -13,12 +13,13 @@ import numpy as np
 from thali.catalog.candidates import ALL, Choice, allowed
 from thali.catalog.catalog import Catalog
 from thali.catalog.coverage import FIXED
-from thali.lists.engine import among, search
+from thali.lists.engine import among, search, shortlist
 from thali.lists.engine.index import SearchIndex
+from thali.lists.engine.variety import Variety
 from thali.tools.fast import FastCode
 from thali.tools.types import Floats, Integers
 
-__all__ = ["CODE", "SearchIndex", "build"]
+__all__ = ["CODE", "SearchIndex", "Variety", "build"]
 
 
 def build(
@@ -34,18 +35,24 @@ def build(
 ) -> Integers:
     """Return the same lists (users, K) as :func:`thali.lists.plain.build`, for a compiled coverage.
 
-    The first call builds the search index, which the catalog then keeps. Cost: see docs/engine.md.
+    If many items have the same topics, the first call builds the search index, which the catalog then keeps. Cost: see
+    docs/engine.md.
     """
     out = np.empty((len(estimate), K), dtype=np.int64)
     estimate, inverse = np.ascontiguousarray(estimate), np.ascontiguousarray(inverse)
     kind = catalog.kind if features == "gains" else FIXED
     items, start, only = choice
+    beliefs = estimate, inverse, alpha, cap, out
     if only:
-        among.greedy(kind, catalog.sparse, items, start, estimate, inverse, alpha, cap, out)
+        among.greedy(kind, catalog.sparse, items, start, *beliefs)
+        return out
+    variety = catalog.derived(Variety)
+    if variety.item_by_item:
+        shortlist.greedy(kind, catalog.sparse, variety.most_topics, variety.removed, items, start, *beliefs)
     else:
         layout = catalog.derived(SearchIndex).layout
         used = np.zeros(catalog.L, dtype=np.bool_)
-        search.greedy(kind, catalog.sparse, layout, used, items, start, estimate, inverse, alpha, cap, out)
+        search.greedy(kind, catalog.sparse, layout, used, items, start, *beliefs)
     return out
 
 
@@ -62,6 +69,9 @@ def example() -> None:
     catalog.put(80, rng.random(6))  # a new item, a changed one and a removed one
     catalog.put(0, catalog.weights[0] / 2)
     catalog.remove(1)
+    single = Catalog(rng.random((80, 6)) * (rng.random((80, 6)) < 0.7))  # items with different topics
+    assert single.derived(Variety).item_by_item
+    build(single, *beliefs, K=2)
 
 
 CODE = FastCode("search engine", search.greedy, example)
