@@ -10,6 +10,7 @@ from .client import Client as Client
 from .datasets.estimation import Behaviour as Behaviour
 from .datasets.estimation import behaviour as behaviour
 from .datasets.estimation import preferences as preferences
+from .datasets.log import Log as Log
 from .lab.simulate import Run as Run
 from .lab.simulate import simulate as simulate
 from .lists import diversity as diversity
@@ -24,6 +25,7 @@ from .people import DiverseCascade as DiverseCascade
 from .people import Drift as Drift
 from .people import DynamicBayesian as DynamicBayesian
 from .people import Habits as Habits
+from .people import Likes as Likes
 from .people import LinearSubmodular as LinearSubmodular
 from .people import NoisyCascade as NoisyCascade
 from .people import PositionBased as PositionBased
@@ -41,6 +43,7 @@ from .policies import CombLinTS as CombLinTS
 from .policies import CombLinUCB as CombLinUCB
 from .policies import DcmKLUCB as DcmKLUCB
 from .policies import EpsilonGreedy as EpsilonGreedy
+from .policies import Hide as Hide
 from .policies import IndependentBandits as IndependentBandits
 from .policies import LinearPolicy as LinearPolicy
 from .policies import LSBGreedy as LSBGreedy
@@ -49,10 +52,14 @@ from .policies import Oracle as Oracle
 from .policies import Policy as Policy
 from .policies import PreferencePerceptron as PreferencePerceptron
 from .policies import Prior as Prior
+from .policies import Quality as Quality
 from .policies import Random as Random
 from .policies import RankedBandits as RankedBandits
+from .policies import Seen as Seen
 from .policies import State as State
 from .policies import load_state as load_state
 from .service.recommender import Recommender as Recommender
+from .starting import Start as Start
+from .starting import fit as fit
 
 __version__: str

@@ -222,9 +222,52 @@ def test_rows_without_a_value_count_one_each(tmp_path, rows):
     assert contents(load_tables(tmp_path, rows, ITEMS, duplicates="sum"))[0] == {("a", 9): 2.0, ("b", 9): 1.0}
 
 
+TIMED = "time,item,user,value\n8,9,a,1\n3.5,9,b,2\n7,9,a,5\n-1,8,a,1\n"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_time_becomes_the_time_of_each_row(tmp_path, kind):
+    rows = TIMED if kind == "csv" else pl.read_csv(io.StringIO(TIMED))
+
+    def times(**settings):
+        data = load_tables(tmp_path, rows, ITEMS, **settings)
+        pairs = zip(data.user, data.item, data.time, strict=True)
+        return contents(data)[0], {(data.users[u], data.items[i]): float(time) for u, i, time in pairs}
+
+    others = {("b", 9): 3.5, ("a", 8): -1.0}
+    assert times(duplicates="last") == ({("a", 9): 5.0, ("b", 9): 2.0, ("a", 8): 1.0}, {("a", 9): 7.0, **others})
+    assert times(duplicates="sum") == ({("a", 9): 6.0, ("b", 9): 2.0, ("a", 8): 1.0}, {("a", 9): 8.0, **others})
+    refuses(times, "user 'a' and item 9 appear twice")
+    once = "user,item,time\na,9,4\n" if kind == "csv" else pl.DataFrame({"user": ["a"], "item": [9], "time": [4]})
+    data = load_tables(tmp_path, once, ITEMS)
+    assert (data.value.tolist(), data.time.tolist()) == ([1.0], [4.0])
+    assert load_tables(tmp_path, ROWS, ITEMS).time is None
+
+
+@pytest.mark.parametrize("items", [("9", "10", "8"), ("9", "07", "8")])
+def test_a_table_of_items_is_not_needed(tmp_path, items):
+    rows = "user,item,value\n" + "".join(f"{u},{i},{n}\n" for n, i in enumerate(items) for u in ("bo", "al"))
+    write(tmp_path, {"rows.csv": rows, "items.csv": "item,topics\n" + "".join(f"{i},\n" for i in items)})
+    alone = tables(tmp_path / "rows.csv")
+    assert contents(alone) == contents(tables(tmp_path / "rows.csv", tmp_path / "items.csv"))
+    assert alone.items == ((8, 9, 10) if "10" in items else ("07", "8", "9"))
+    assert (alone.users, alone.topics) == (("al", "bo"), ())
+
+
 @pytest.mark.parametrize(
     ("rows", "items", "parts"),
     [
+        ("user,item,time\na,9,1\nb,9,noon\n", ITEMS, ["rows.csv, line 3", "time must be a finite number", "'noon'"]),
+        (
+            ROW_FRAME.with_columns(time=pl.Series([1.0, np.inf])),
+            ITEMS,
+            ["rows.parquet, row 2", "time must be a finite"],
+        ),
+        (
+            ROW_FRAME.with_columns(time=pl.Series(["x", "y"])),
+            ITEMS,
+            ["rows.parquet", "time must be a column of numbers"],
+        ),
         ("user,item,value\na,9,1\nb,9,x\nc,9,1\n", ITEMS, ["rows.csv, line 3", "value must be a finite number", "'x'"]),
         ("user,item,value\na,9,1\nb,9,NaN\n", ITEMS, ["rows.csv, line 3", "'NaN'"]),
         ("user,item,value\na,9,1\nb,9,1e400\n", ITEMS, ["rows.csv, line 3", "'1e400'"]),

@@ -107,6 +107,31 @@ def test_estimates_equal_those_of_the_paper(table, at_least):
     agrees(data)
 
 
+@given(table=tables(), smoothing=st.sampled_from([0.0, 0.25, 1.0, 30.0]))
+def test_smoothing_adds_average_people_to_each_topic_and_0_adds_none(table, smoothing):
+    values, topics = table
+    data = interactions(values, topics)
+    liked = {i: {u for u, item in values if item == i} for i in topics}
+    expected = np.zeros((len(data.items), len(data.topics)))
+    for j, topic in enumerate(data.topics):
+        members = [i for i in data.items if topic in topics[i]]
+        fans = len(set().union(*(liked[i] for i in members)))
+        average = sum(len(liked[i]) for i in members) / max(1, fans) / len(members)
+        for i in members:
+            more = (smoothing * average, smoothing) if smoothing else (0, 0)
+            total = fans + more[1] or 1
+            expected[data.items.index(i), j] = (len(liked[i]) + more[0]) / total
+    weights = thali.Catalog.estimate(data, smoothing=smoothing).dense
+    if smoothing == 0.0:  # the paper's estimate, bit for bit
+        np.testing.assert_array_equal(weights, expected)
+        np.testing.assert_array_equal(weights, thali.Catalog.estimate(data).dense)
+    np.testing.assert_allclose(weights, expected, rtol=1e-12, atol=1e-15)
+    assert weights.max() <= 1.0
+    for j, topic in enumerate(data.topics):
+        if smoothing and any(topic in topics[i] for _, i in values):
+            assert all(weights[data.items.index(i), j] > 0.0 for i in topics if topic in topics[i])
+
+
 @given(table=tables(users=1))
 def test_all_weights_of_one_user_are_0_or_1(table):
     data = interactions(*table)
@@ -211,6 +236,46 @@ def test_nothing_is_changed_in_place(table, at_least):
         assert not any(array.flags.writeable for array in arrays(selected))
 
 
+@given(table=tables(), seed=st.integers(0, 100))
+def test_times_follow_their_rows_through_every_selection(table, seed):
+    values, topics = table
+    rng = np.random.default_rng(seed)
+    times = {pair: float(rng.integers(-5, 5)) for pair in values}
+    data = Interactions.of([(u, i, value, times[u, i]) for (u, i), value in values.items()], topics)
+    selected = [data.attracted(1.0), data.most_active(users=2, items=2), data.top_topics(1), *data.split_users(seed)]
+    if len(data.users) > 1:
+        selected += data.hold_out(1, seed)
+    for part in (data, *selected):
+        assert not part.time.flags.writeable
+        pairs = zip(part.user, part.item, part.time, strict=True)
+        assert {(part.users[u], part.items[i]): time for u, i, time in pairs} == {
+            p: times[p] for p in as_table(part)[0]
+        }
+    assert interactions(values, topics).time is None
+
+
+@given(table=tables())
+def test_without_topics_the_items_are_those_of_the_rows(table):
+    values, _ = table
+    data = interactions(values, None)
+    assert as_table(data) == (values, {i: set() for _, i in values})
+    assert (data.items, data.topics) == (tuple(sorted({i for _, i in values})), ())
+    assert Interactions.of([]).items == ()
+
+
+@given(table=tables(), seed=st.integers(0, 100), people=st.integers(1, 5))
+def test_people_are_held_out_with_all_their_rows(table, seed, people):
+    values, topics = table
+    more = {(f"person {n}", next(iter(topics))): 1.0 for n in range(6)}
+    data = interactions({(str(u), i): value for (u, i), value in values.items()} | more, topics)
+    others, held = data.hold_out(people, seed)
+    assert (len(held.users), sorted(others.users + held.users)) == (people, list(data.users))
+    assert (others.items, held.items) == (data.items, data.items)
+    rows = [as_table(part)[0] for part in (others, held)]
+    assert rows[0] | rows[1] == as_table(data)[0]
+    assert [part.users for part in data.hold_out(people, seed)] == [others.users, held.users]
+
+
 def test_of_copies_its_arguments():
     rows, topics = [("a", 1, 5.0)], {1: ["x"]}
     data = Interactions.of(rows, topics)
@@ -242,6 +307,16 @@ DATA = Interactions.of([("a", 1, 5.0), ("b", 2, 4.0)], {1: ["x"], 2: ["x", "y"]}
             lambda: Interactions.of([("a", 1, 1.0)], {1: "xy"}),
             r"topics of an item must be a list of names, not a single string, got 'xy'",
         ),
+        (
+            lambda: Interactions.of([("a", 1, 1.0, 3.0), ("b", 1, 1.0)]),
+            r"rows must all have a time, or none of them, got \('a', 1, 1.0, 3.0\) and \('b', 1, 1.0\)",
+        ),
+        (lambda: Interactions.of([("a", 1, 1.0, np.inf)]), r"time of 'a' and 1 must be a finite number, got inf"),
+        (lambda: Interactions.of([("a", 1, 1.0, "now")]), r"time of 'a' and 1 must be a finite number, got 'now'"),
+        (lambda: Interactions.of([("a", 1)]), r"rows must be tuples \(user, item, value\) or .* got \('a', 1\)"),
+        (lambda: DATA.hold_out(2), r"people of hold_out must be a whole number from 1 to 1, got 2"),
+        (lambda: thali.Catalog.estimate(DATA, smoothing=-1), r"smoothing must be a number of at least 0, got -1"),
+        (lambda: thali.Catalog.estimate(DATA, smoothing=np.nan), r"smoothing must be a number of at least 0, got nan"),
         (lambda: DATA.most_active(users=0), r"users of most_active must be a whole number of at least 1, got 0"),
         (lambda: DATA.most_active(items=-1), r"items of most_active must be a whole number of at least 1, got -1"),
         (lambda: DATA.most_active(items=1.5), r"items of most_active must be a whole number of at least 1, got 1.5"),

@@ -12,19 +12,30 @@ from thali.tools import checks
 from thali.tools.types import Floats, Integers
 
 
-def attractiveness(interactions: Interactions) -> sp.csr_array:
+def attractiveness(interactions: Interactions, *, smoothing: float = 0.0) -> sp.csr_array:
     """Estimate w̄ (items, topics) as in Section 7.4 of the paper.
 
     If item i has topic j, w̄(i,j) is the number of users attracted to item i, divided by the number of users attracted
     to topic j. Every interaction counts as an attraction, F(u, i) = 1, so call ``attracted`` first. A topic that
     attracts nobody has w̄ = 0. Cost: O(interactions · topics per item).
+
+    smoothing: how many more people to count in each topic, who like its items as often as everybody does on average:
+    w̄(i,j) = (n_i + smoothing·m_j)/(n_j + smoothing), where m_j is the mean of n_i/n_j over the items of the topic. With
+    0, it is the paper's estimate, and an item that nobody liked has w̄ = 0: it is never worth showing. With more than 0,
+    no w̄ is 0, except in a topic that attracts nobody.
     """
     checks.instance("interactions", interactions, Interactions)
+    smoothing = checks.number("smoothing", smoothing, low=0.0)
     per_item = np.bincount(interactions.item, minlength=len(interactions.items))
     per_topic = (_counts(interactions) > 0).sum(axis=0)
     weights = interactions.membership.astype(np.float64).tocsr()
     rows = np.repeat(np.arange(len(interactions.items)), np.diff(weights.indptr))
-    weights.data = per_item[rows] / np.maximum(1, per_topic[weights.indices])
+    topic = weights.indices
+    weights.data = per_item[rows] / np.maximum(1, per_topic[topic])
+    if smoothing > 0.0:
+        members = np.maximum(1, np.bincount(topic, minlength=len(per_topic)))
+        mean = np.bincount(topic, weights=weights.data, minlength=len(per_topic)) / members
+        weights.data = (per_item[rows] + smoothing * mean[topic]) / (per_topic[topic] + smoothing)
     weights.eliminate_zeros()
     return sp.csr_array(weights)
 

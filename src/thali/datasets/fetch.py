@@ -76,6 +76,7 @@ ARCHIVES: Mapping[str, Archive] = {
         ),
         Archive("yelp-core40", _TABLES, "https://www.yelp.com/dataset"),
         Archive("yelp-hin", _TABLES, "https://www.yelp.com/dataset"),
+        Archive("ranklens", "events.jsonl.gz", "https://github.com/metarank/ranklens"),
     )
 }
 

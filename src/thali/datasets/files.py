@@ -212,23 +212,24 @@ def collect(
     names: Sequence[Any],
     topics: Sequence[Iterable[str]],
     *,
-    items_path: Path,
+    items_path: Path | None,
     duplicates: Duplicates | None = None,
     lowest: float = -np.inf,
     highest: float = np.inf,
     frame: pl.DataFrame | None = None,
 ) -> Interactions:
-    """Create Interactions from a table with the columns user, item and value (in this order) and the items' topics.
+    """Create Interactions from a table with the columns user, item, value and optionally time (in this order).
 
     names, topics: the names of all items, and the topics of each. An item that is not in names, or a value that is not
-    between lowest and highest, is an error that names the line. duplicates: what to do with a repeated pair of user and
-    item: raise an "error", keep the "last" value, or "sum" the values. None also raises an error; use it if the user
-    cannot choose. frame: the rows of the table in the order of the
-    file, if they have already been read.
+    between lowest and highest, is an error that names the line. items_path: the file that the names are from, for this
+    message. duplicates: what to do with a repeated pair of user and item: raise an "error", keep the "last" value and
+    time, or "sum" the values and keep the latest time. None also raises an error; use it if the user cannot choose.
+    frame: the rows of the table in the order of the file, if they have already been read.
     """
     pl = polars()
     frame = table.read() if frame is None else frame
-    user_name, item_name, value_name = frame.columns
+    user_name, item_name, value_name = frame.columns[:3]
+    time = {name: frame[name].cast(pl.Float64).to_numpy() for name in frame.columns[3:]}
     value = frame[value_name].cast(pl.Float64).to_numpy()
     wrong = np.flatnonzero((value < lowest) | (value > highest) | ~np.isfinite(value))
     if wrong.size:
@@ -250,7 +251,8 @@ def collect(
             f"{table.path}, {table.place(row)}: {item_name} {frame[item_name][row]!r} is not in {items_path}"
         )
     all_topics, membership = memberships([topics[at] for at in order])
-    interactions = Interactions(users, items, all_topics, user=user, item=item, value=value, membership=membership)
+    arrays = {"user": user, "item": item, "value": value, **time}
+    interactions = Interactions(users, items, all_topics, membership=membership, **arrays)
     repeated = interactions.repeated()
     if repeated is None:
         return interactions
@@ -260,10 +262,9 @@ def collect(
             f"{table.path}, {table.place(repeated)}: user {users[user[repeated]]!r} and item "
             f"{items[item[repeated]]!r} appear twice{choice}"
         )
-    pairs = pl.DataFrame({"user": user, "item": item, "value": value})
-    merged = pairs.group_by("user", "item", maintain_order=True).agg(
-        pl.col("value").last() if duplicates == "last" else pl.col("value").sum()
-    )
+    by_pair = pl.DataFrame(arrays).group_by("user", "item", maintain_order=True)
+    last, total = [pl.col("value", *time).last()], [pl.col("value").sum(), *(pl.col(name).max() for name in time)]
+    merged = by_pair.agg(last if duplicates == "last" else total)
     arrays = {name: np.array(merged[name].to_numpy()) for name in merged.columns}
     return Interactions(users, items, all_topics, membership=membership, **arrays)
 

@@ -27,6 +27,7 @@ class Interactions:
         arrays below refer to them by number, from 0.
     user, item, value: one entry per interaction.
     membership: G (items, topics), a scipy.sparse.csr_array of booleans.
+    time: when each interaction happened, as a number in any unit, such as seconds; None if that is unknown.
 
     Examples
     --------
@@ -60,40 +61,63 @@ class Interactions:
         item: NDArray[np.int32],
         value: NDArray[np.float64],
         membership: sp.csr_array,
+        time: NDArray[np.float64] | None = None,
     ) -> None:
         self.users, self.items, self.topics = tuple(users), tuple(items), tuple(topics)
-        self.user, self.item, self.value, self.membership = user, item, value, membership
+        self.user, self.item, self.value, self.membership, self.time = user, item, value, membership, time
         for array in (user, item, value, membership.data, membership.indices, membership.indptr):
             array.flags.writeable = False
+        if time is not None:
+            time.flags.writeable = False
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[Any, Any, float]], topics: Mapping[Any, Iterable[Hashable]]) -> Self:
-        """Create interactions from rows (user, item, value) and the topics of each item. For files, use the loaders."""
-        triples = list(rows)
-        for row in triples:
-            if not isinstance(row, tuple | list) or len(row) != 3 or not all(isinstance(x, Hashable) for x in row[:2]):
-                raise TypeError(f"rows must be tuples (user, item, value) with hashable user and item, got {row!r}")
-        users, items = _sorted({row[0] for row in triples}), _sorted(topics)
+    def of(cls, rows: Iterable[tuple[Any, ...]], topics: Mapping[Any, Iterable[Hashable]] | None = None) -> Self:
+        """Create interactions from rows (user, item, value) or (user, item, value, time). For files, use the loaders.
+
+        rows: the time is a number, in any unit. Either all rows have one, or none.
+        topics: the topics of each item. Items that are only here are kept. Without it, the items are those in rows, and
+            they have no topics.
+        """
+        listed = list(rows)
+        for row in listed:
+            if (
+                not isinstance(row, tuple | list)
+                or len(row) not in (3, 4)
+                or not all(isinstance(x, Hashable) for x in row[:2])
+            ):
+                raise TypeError(
+                    "rows must be tuples (user, item, value) or (user, item, value, time) with hashable user and item, "
+                    f"got {row!r}"
+                )
+        timed = bool(listed) and len(listed[0]) == 4
+        users = sorted_names({row[0] for row in listed})
+        items = sorted_names({row[1] for row in listed} if topics is None else topics)
         user_at, item_at = {name: at for at, name in enumerate(users)}, {name: at for at, name in enumerate(items)}
-        for who, what, value in triples:
+        for row in listed:
+            who, what, value = row[:3]
             if what not in item_at:
                 raise ValueError(
                     f"topics must have an entry for every item in rows, but item {what!r} of user {who!r} has none"
                 )
             checks.number(f"value of {who!r} and {what!r}", value, low=-np.inf)
-        names, membership = memberships([topics[name] for name in items])
+            if (len(row) == 4) != timed:
+                raise ValueError(f"rows must all have a time, or none of them, got {listed[0]!r} and {row!r}")
+            if timed:
+                checks.number(f"time of {who!r} and {what!r}", row[3], low=-np.inf)
+        names, membership = memberships([() if topics is None else topics[name] for name in items])
         interactions = cls(
             users,
             items,
             names,
-            user=np.array([user_at[row[0]] for row in triples], dtype=np.int32),
-            item=np.array([item_at[row[1]] for row in triples], dtype=np.int32),
-            value=np.array([row[2] for row in triples], dtype=np.float64),
+            user=np.array([user_at[row[0]] for row in listed], dtype=np.int32),
+            item=np.array([item_at[row[1]] for row in listed], dtype=np.int32),
+            value=np.array([row[2] for row in listed], dtype=np.float64),
             membership=membership,
+            time=np.array([row[3] for row in listed], dtype=np.float64) if timed else None,
         )
         repeated = interactions.repeated()
         if repeated is not None:
-            who, what, _ = triples[repeated]
+            who, what = listed[repeated][:2]
             raise ValueError(
                 f"rows must contain each pair of user and item only once, got user {who!r} and item {what!r} twice"
             )
@@ -132,7 +156,7 @@ class Interactions:
         """Keep the interactions with at least this value, for which F(u, i) = 1. All users and items are kept."""
         at_least = checks.number("at_least of attracted", at_least, low=-np.inf)
         keep = self.value >= at_least
-        return self._with(user=self.user[keep], item=self.item[keep], value=self.value[keep])
+        return self._rows(keep)
 
     def top_topics(self, d: int) -> Self:
         """Keep the d topics with the most items, in descending order. Ties go to the smaller name.
@@ -144,7 +168,7 @@ class Interactions:
         if d > len(counts):
             raise ValueError(f"d of top_topics must be at most the number of topics ({len(counts)}), got {d}")
         at = {name: j for j, name in enumerate(self.topics)}
-        order = sorted((at[name] for name in _sorted(self.topics)), key=lambda j: -counts[j])[:d]
+        order = sorted((at[name] for name in sorted_names(self.topics)), key=lambda j: -counts[j])[:d]
         chosen = sp.csr_array(self.membership[:, order])
         chosen.sort_indices()
         return self._with(topics=[self.topics[j] for j in order], membership=chosen)
@@ -162,6 +186,20 @@ class Interactions:
         half = len(order) // 2
         every = np.arange(len(self.items))
         return self._take(np.sort(order[:half]), every), self._take(np.sort(order[half:]), every)
+
+    def hold_out(self, people: int, seed: int = 0) -> tuple[Self, Self]:
+        """Hold out this many users, chosen at random. Return (the others, those held out); both have all items."""
+        people = checks.integer("people of hold_out", people, low=1, high=len(self.users) - 1)
+        order, every = stream(seed, "hold out").permutation(len(self.users)), np.arange(len(self.items))
+        return self._take(np.sort(order[people:]), every), self._take(np.sort(order[:people]), every)
+
+    def take_users(self, users: Integers) -> Self:
+        """Keep only the users with these numbers, in this order. All items are kept."""
+        return self._take(np.asarray(users), np.arange(len(self.items)))
+
+    def without_users(self, users: Integers) -> Self:
+        """Keep all users except those with these numbers. All items are kept."""
+        return self.take_users(np.setdiff1d(np.arange(len(self.users)), users))
 
     def matrix(self) -> sp.csr_array:
         """Return F (users, items), which is 1 for each interaction."""
@@ -198,25 +236,29 @@ class Interactions:
         new_item = np.full(len(self.items), -1, dtype=np.int32)
         new_user[users] = np.arange(len(users), dtype=np.int32)
         new_item[items] = np.arange(len(items), dtype=np.int32)
-        keep = (new_user[self.user] >= 0) & (new_item[self.item] >= 0)
-        return self._with(
+        kept = self._rows((new_user[self.user] >= 0) & (new_item[self.item] >= 0))
+        return kept._with(
             users=[self.users[at] for at in users],
             items=[self.items[at] for at in items],
-            user=new_user[self.user[keep]],
-            item=new_item[self.item[keep]],
-            value=self.value[keep],
+            user=new_user[kept.user],
+            item=new_item[kept.item],
             membership=sp.csr_array(self.membership[items]),
         )
 
+    def _rows(self, keep: NDArray[np.bool_]) -> Self:
+        """Keep only these interactions."""
+        time = None if self.time is None else self.time[keep]
+        return self._with(user=self.user[keep], item=self.item[keep], value=self.value[keep], time=time)
+
     def _with(self, **changes: Any) -> Self:
-        fields = ("users", "items", "topics", "user", "item", "value", "membership")
+        fields = ("users", "items", "topics", "user", "item", "value", "membership", "time")
         return type(self)(**({name: getattr(self, name) for name in fields} | changes))
 
 
 def memberships(topics: Sequence[Iterable[Hashable]]) -> tuple[list[Hashable], sp.csr_array]:
     """Return the names of all topics in ascending order, and G (items, topics), from the topics of each item."""
     sets = [set(_topics(names)) for names in topics]
-    names = _sorted(set().union(*sets))
+    names = sorted_names(set().union(*sets))
     at = {name: j for j, name in enumerate(names)}
     columns = [sorted(at[name] for name in of_item) for of_item in sets]
     indptr = np.cumsum([0, *map(len, columns)], dtype=np.int32)
@@ -239,7 +281,7 @@ def _most(codes: NDArray[np.int32], weights: Any, size: int, name: str, wanted: 
     return np.sort(np.argsort(-totals, kind="stable")[: checks.integer(name, wanted, low=1)])
 
 
-def _sorted(names: Iterable[Any]) -> list[Any]:
+def sorted_names(names: Iterable[Any]) -> list[Any]:
     """Return names in ascending order. If they have different types, they are ordered by their text."""
     listed = list(names)
     try:

@@ -13,25 +13,27 @@ from thali.datasets.parquet import Parquet, column_names, read_columns
 if TYPE_CHECKING:
     import polars as pl
 
-COLUMNS: dict[str, Kind] = {"user": "text", "item": "text", "value": "number"}
+COLUMNS: dict[str, Kind] = {"user": "text", "item": "text", "value": "number", "time": "number"}
 
 
 def tables(
-    interactions: str | Path, items: str | Path, *, separator: str = "|", duplicates: Duplicates = "error"
+    interactions: str | Path, items: str | Path | None = None, *, separator: str = "|", duplicates: Duplicates = "error"
 ) -> Interactions:
-    """Load interactions from your own tables of interactions and items.
+    """Load interactions from your own tables of interactions and, if there is one, of items.
 
     Each table is a CSV file or, if its name ends in .parquet, a Parquet file.
 
     Parameters
     ----------
-    interactions: the file with the columns user, item and value. Other columns are not read. Without a column value, as
-        in a log of clicks, each row has the value 1.
+    interactions: the file with the columns user, item, value and time. Other columns are not read. Without a column
+        value, as in a log of clicks, each row has the value 1. The time is a number, such as seconds. Without a column
+        time, the times are unknown.
     items: the file with the columns item and topics. The topics of an item are joined by the separator; in Parquet,
-        they can also be a list. An item without topics is kept, but covers nothing.
+        they can also be a list. An item without topics is kept. Without this file, the items are those of the
+        interactions, and they have no topics (:func:`thali.fit` needs none).
     separator: the text between two topics.
-    duplicates: what to do if a pair of user and item is repeated: raise an "error", keep the "last" value, or "sum" the
-        values.
+    duplicates: what to do if a pair of user and item is repeated: raise an "error", keep the "last" value and time, or
+        "sum" the values and keep the latest time.
 
     If the names of all users are whole numbers, they are converted to whole numbers, and the same for items. Otherwise
     they stay text. This determines their order. An item that is not in the file of items, an empty field, and a value
@@ -42,13 +44,16 @@ def tables(
     """
     if duplicates not in ("error", "last", "sum"):
         raise ValueError(f"duplicates of tables must be 'error', 'last' or 'sum', got {duplicates!r}")
-    rows_path, items_path = Path(interactions), Path(items)
-    topics = _items(items_path, separator)
-    table = table_of(rows_path, COLUMNS, optional="value")
+    rows_path, items_path = Path(interactions), None if items is None else Path(items)
+    topics = {} if items_path is None else item_topics(items_path, separator)
+    table = table_of(rows_path, COLUMNS, optional=("value", "time"))
     frame = table.read()
     pl = polars()
     if "value" not in frame.columns:
         frame = frame.with_columns(value=pl.lit(1.0))
+    frame = frame.select(name for name in COLUMNS if name in frame.columns)
+    if items_path is None:
+        topics = {name: [] for name in frame["item"].unique().to_list()}
     listed = pl.Series("item", list(topics), dtype=pl.String)
     whole = {"user": reads_whole(frame["user"]), "item": reads_whole(frame["item"]) and reads_whole(listed)}
     frame = frame.with_columns(pl.col(name).cast(pl.Int64) for name, is_whole in whole.items() if is_whole)
@@ -56,16 +61,17 @@ def tables(
     return collect(table, names, list(topics.values()), items_path=items_path, duplicates=duplicates, frame=frame)
 
 
-def table_of(path: Path, columns: dict[str, Kind], *, optional: str = "") -> Any:
-    """Return a table with these columns, CSV or Parquet by suffix. Omit the optional column if the file lacks it."""
+def table_of(path: Path, columns: dict[str, Kind], *, optional: tuple[str, ...] = ()) -> Any:
+    """Return a table with these columns, CSV or Parquet by suffix. Omit an optional column if the file lacks it."""
     parquet = path.suffix == ".parquet"
-    if optional and optional not in (column_names(path) if parquet else Table(path, columns).header_names()):
-        columns = {name: kind for name, kind in columns.items() if name != optional}
+    if optional:
+        present = column_names(path) if parquet else Table(path, columns).header_names()
+        columns = {name: kind for name, kind in columns.items() if name in present or name not in optional}
     return Parquet(path, columns) if parquet else Table(path, columns)
 
 
-def _items(path: Path, separator: str) -> dict[str, list[str]]:
-    """Return the topics of each item."""
+def item_topics(path: Path, separator: str) -> dict[str, list[str]]:
+    """Return the topics of each item in a table with the columns item and topics, CSV or Parquet by suffix."""
     topics_of: dict[str, list[str]] = {}
     for place, name, topics in _item_rows(path, separator):
         if name is None or name == "":

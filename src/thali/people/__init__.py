@@ -3,6 +3,7 @@
 from thali.people.cascade import Cascade, DiverseCascade, LinearSubmodular
 from thali.people.drift import Drift
 from thali.people.habits import DependentClick, DynamicBayesian, NoisyCascade, PositionBased
+from thali.people.likes import Likes
 from thali.people.model import ClickModel, Habits
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Drift",
     "DynamicBayesian",
     "Habits",
+    "Likes",
     "LinearSubmodular",
     "NoisyCascade",
     "PositionBased",

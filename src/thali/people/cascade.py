@@ -7,10 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from thali.catalog.candidates import EVERY, TooFewItems, exclusions
 from thali.catalog.catalog import Catalog
 from thali.catalog.coverage import cover_item, empty, gain
 from thali.catalog.items import Items
 from thali.lists.greedy import greedy_lists
+from thali.lists.top import top_lists
 from thali.people.model import ClickModel, Habits
 from thali.tools import checks
 from thali.tools.jit import kernel
@@ -56,16 +58,28 @@ class Cascade(ClickModel):
 
     def attraction(self, lists: Any) -> Floats:
         """Return w̄(a_k) (users, K)."""
-        return np.asarray(np.take_along_axis(self._attraction, self._lists(lists), axis=1))
+        chosen = np.take_along_axis(self._attraction, self._lists(lists), axis=1)
+        return np.asarray(chosen, dtype=np.float64)
 
-    def best_lists(self, K: int) -> Integers:
-        """Return the K most attractive items (users, K). Ties go to the lowest item number."""
-        attraction, items = self._attraction, self.L
+    def best_lists(self, K: int, exclude: Any = None) -> Integers:
+        """Return the K most attractive items (users, K). Ties go to the lowest item number. Cost: O(L) for each user.
+
+        exclude: items not to show, as in :meth:`thali.Policy.recommend`.
+        """
+        left = np.ones((1, self.L), dtype=np.bool_)
         if self.catalog is not None:  # items may have been removed from it
-            present = self.catalog.present[: self.L]
-            attraction, items = np.where(present, attraction, -1.0), int(present.sum())
-        K = checks.list_length("best_lists", K, items)
-        return np.argsort(-attraction, axis=1, kind="stable")[:, :K].astype(np.int64)
+            left[0] = self.catalog.present[: self.L]
+        K = checks.list_length("best_lists", K, int(np.count_nonzero(left)))
+        if exclude is not None:
+            left = left & ~exclusions(exclude, self.users, self.L)
+            fewest = int(np.count_nonzero(left, axis=1).min())
+            if fewest < K:
+                raise TooFewItems(
+                    f"argument 'exclude' of best_lists must leave at least K = {K} items, got {fewest}", fewest
+                )
+        out = np.empty((self.users, K), dtype=np.int64)
+        top_lists(np.where(left, self._attraction, -1.0), out, EVERY, EVERY)
+        return out
 
 
 class DiverseCascade(ClickModel):
@@ -128,14 +142,14 @@ class DiverseCascade(ClickModel):
         list_attraction(c.kind, c.sparse, self.theta, lists, out)
         return out
 
-    def best_lists(self, K: int) -> Integers:
+    def best_lists(self, K: int, exclude: Any = None) -> Integers:
         """Return the greedy lists under θ* (users, K), as :func:`thali.greedy_lists` does.
 
         These lists are also greedy for the subclasses, because position k adds c_k·Π_{i<k} (1-c_i)·after_pass_i to f,
         and c_k increases with the attraction.
         """
         assert self.catalog is not None
-        return greedy_lists(self.catalog, self.theta, K)
+        return greedy_lists(self.catalog, self.theta, K, exclude=exclude)
 
 
 class LinearSubmodular(DiverseCascade):

@@ -136,7 +136,7 @@ class Drift(ClickModel):
         """Raise TypeError, because the attraction depends on the step. Use ``drift.at(step).attraction``."""
         raise self._step_needed("attraction")
 
-    def best_lists(self, K: int) -> Integers:
+    def best_lists(self, K: int, exclude: Any = None) -> Integers:
         """Raise TypeError, because the best lists depend on the step. Use ``drift.at(step).best_lists``."""
         raise self._step_needed("best_lists")
 

@@ -46,10 +46,11 @@ class ClickModel(ABC):
         """Return the probability that the item at each position attracts a user who examines it (users, K)."""
 
     @abstractmethod
-    def best_lists(self, K: int) -> Integers:
+    def best_lists(self, K: int, exclude: Any = None) -> Integers:
         """Return the greedy lists (users, K) under the true model, against which regret is measured.
 
-        Each position gets the item that adds the most to :meth:`click_probability`.
+        Each position gets the item that adds the most to :meth:`click_probability`. exclude: items not to show, as in
+        :meth:`thali.Policy.recommend`. A custom model needs this argument only for ``simulate(..., hide=...)``.
         """
 
     def habits(self, attraction: Floats) -> Habits:

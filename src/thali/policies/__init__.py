@@ -5,6 +5,7 @@ from functools import partial
 
 from thali.lists.diversify import MMR, DivRank
 from thali.policies.base import Policy
+from thali.policies.hide import Hide
 from thali.policies.items import PIE, CascadeKLUCB, CascadeTS, CascadeUCB1, CombCascade, DcmKLUCB
 from thali.policies.linear.members import (
     C3UCB,
@@ -19,7 +20,9 @@ from thali.policies.linear.members import (
 from thali.policies.linear.policy import LinearPolicy
 from thali.policies.linear.prior import Prior
 from thali.policies.perceptron import PreferencePerceptron
+from thali.policies.quality import Quality
 from thali.policies.ranked import IndependentBandits, RankedBandits
+from thali.policies.seen import RecentlySeen, Seen
 from thali.policies.simple import MostPopular, Oracle, Random
 from thali.policies.state import State, load_state
 
@@ -90,6 +93,7 @@ __all__ = [
     "CombLinUCB",
     "DcmKLUCB",
     "EpsilonGreedy",
+    "Hide",
     "IndependentBandits",
     "LSBGreedy",
     "LinearPolicy",
@@ -98,8 +102,11 @@ __all__ = [
     "Policy",
     "PreferencePerceptron",
     "Prior",
+    "Quality",
     "Random",
     "RankedBandits",
+    "RecentlySeen",
+    "Seen",
     "State",
     "class_of",
     "load_state",

@@ -31,6 +31,8 @@ class Policy(ABC):
     uses_gains: bool = True
     #: Why the state depends on the order in which feedback arrives. Empty if it does not.
     order_matters: str = ""
+    #: Whether :meth:`predict` returns probabilities. If not, it returns scores, of which only the order has a meaning.
+    predicts_probabilities: bool = False
     #: Whether the arrays in the policy's states change their shapes as the policy learns.
     grows: ClassVar[bool] = False
     #: The settings that only say how the policy reads a state. A state with other values of these can be used.
@@ -102,6 +104,15 @@ class Policy(ABC):
         If clicks may arrive late, store these gains when the lists are shown and pass them to :meth:`update`.
         """
         return self.catalog.gains(lists)
+
+    def predict(self, state: State, lists: Any) -> Floats:
+        """Return how likely each item is to be clicked if it is examined (users, K). Optional for a policy.
+
+        It is a probability if ``predicts_probabilities`` is True, up to errors of the model: it may be below 0 or above
+        1. Otherwise it is a score. lists: item numbers (users, K) of any length K, as they would be shown. The state
+        does not change.
+        """
+        raise TypeError(f"{self.name} does not define predict(), which is needed to judge it on lists that were shown")
 
     def recommend(self, state: State, rng: Any = None, *, candidates: Any = None, exclude: Any = None) -> Integers:
         """Return a list for each user: distinct item numbers, int64 (users, K). The state does not change.

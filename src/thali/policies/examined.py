@@ -1,5 +1,7 @@
 """Which positions of a list were examined, given the clicks."""
 
+import numpy as np
+
 from thali.tools.jit import kernel
 from thali.tools.types import Booleans
 
@@ -21,3 +23,16 @@ def examined(clicks: Booleans, rule: int) -> int:
             if clicks[k - 1]:
                 return k
     return K
+
+
+def examined_positions(clicks: Booleans, rule: int) -> Booleans:
+    """Return whether each position was examined (users, K), given clicks (users, K): as :func:`examined` counts them.
+
+    For code that handles a batch of lists with NumPy.
+    """
+    if rule == FIRST_CLICK:
+        return np.cumsum(clicks, axis=1) - clicks == 0  # no click above
+    if rule == LAST_CLICK:
+        clicks_from_here = np.cumsum(clicks[:, ::-1], axis=1)[:, ::-1]
+        return (clicks_from_here > 0) | ~clicks.any(axis=1, keepdims=True)
+    return np.ones_like(clicks)

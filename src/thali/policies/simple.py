@@ -61,18 +61,27 @@ class MostPopular(_Fixed):
         if popularity is not None:
             self.popularity = checks.floats(f"popularity of {self.name}", popularity, (catalog.L,), "(L,)")
 
-    def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
-        """Return lists from the items that each user may be shown."""
+    def predict(self, state: State, lists: Any) -> Floats:
+        """Return the popularity of the item at each position (users, K), a score."""
+        self.check(state)
+        return self._known()[checks.item_lists("lists", lists, state.users, self.catalog.L)]
+
+    def _known(self) -> Floats:
+        """Return the popularity of all items (L,)."""
         known = np.asarray(self.catalog.csr.sum(axis=1)).ravel() if self.popularity is None else self.popularity
         if len(known) != self.catalog.L:
             raise ValueError(
                 f"popularity of {self.name} must have {self.catalog.L} numbers, one for each item of the catalog, "
                 f"got {len(known)}: items were added after the policy was created"
             )
+        return known
+
+    def choose_among(self, state: State, rng: Any, choice: Choice) -> Integers:
+        """Return lists from the items that each user may be shown."""
         items, start = choice.items_if_limited(state.users, self.catalog)
         rows = state.users if start.size > 2 else 1
         out = np.empty((rows, self.K), dtype=np.int64)
-        top_lists(np.tile(known, (rows, 1)), out, items, start)
+        top_lists(np.tile(self._known(), (rows, 1)), out, items, start)
         return np.tile(out, (state.users // rows, 1))
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thali.tools.files import atomic_file
+from thali.tools.archives import UNREADABLE, read_arrays, write_arrays
 
 FORMAT = "thali-state-1"
-HEADER = "header.json"
 
 
 class State:
@@ -115,11 +113,7 @@ class State:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to one portable file, atomically: a zip of a JSON header and .npy arrays, without pickle."""
         header = {"format": FORMAT, "family": self.family, "learner": self.learner, "settings": self.settings}
-        with atomic_file(path) as file, zipfile.ZipFile(file, "w") as archive:
-            archive.writestr(HEADER, json.dumps(header))
-            for name, array in self.arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+        write_arrays(path, header, self.arrays)
 
 
 State.families[State.family] = State
@@ -130,18 +124,10 @@ def load_state(path: str | os.PathLike[str]) -> State:
     if not Path(path).exists():
         raise FileNotFoundError(f"path of load_state must be a file written by state.save, but {path} does not exist")
     try:
-        arrays = {}
-        with zipfile.ZipFile(path) as archive:
-            header = json.loads(archive.read(HEADER))
-            if header["format"] != FORMAT:
-                raise ValueError(f"format must be {FORMAT!r}, got {header['format']!r}")
-            for name in archive.namelist():
-                if name != HEADER:
-                    with archive.open(name) as member:
-                        arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
+        header, arrays = read_arrays(path, FORMAT)
         state = State.families[header["family"]](header["learner"], header["settings"], **arrays)
         state.check()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise ValueError(
             f"path of load_state must be a complete file written by state.save, got {path}: {error}"
         ) from error

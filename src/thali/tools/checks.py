@@ -174,11 +174,12 @@ def click_matrix(name: str, clicks: Any, users: int, K: int) -> Booleans:
     return booleans(name, clicks, (users, K), "(users, K)", "one for each position")
 
 
-def booleans(name: str, values: Any, shape: tuple[int, ...], meaning: str, each: str) -> Booleans:
+def booleans(name: str, values: Any, shape: tuple[int | None, ...], meaning: str, each: str) -> Booleans:
     """Check booleans and return them as a contiguous array. shape, meaning: as in :func:`floats`."""
     array = _array(name, values, "b", f"booleans, {each}")
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {meaning} = {shape}, got {array.shape}")
+    if array.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, array.shape, strict=True)):
+        wanted = str(shape).replace("None", "any")
+        raise ValueError(f"{name} must have shape {meaning} = {wanted}, got {array.shape}")
     return np.ascontiguousarray(array)
 
 

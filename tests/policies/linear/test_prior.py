@@ -339,3 +339,84 @@ def test_a_state_with_an_impossible_sigma_is_refused():
         state.settings["sigma"] = sigma
         with pytest.raises((ValueError, TypeError), match="sigma of a state of CascadeLSB must be a number"):
             policy.recommend(state)
+
+
+# The σ and α that suit the people of a prior
+
+
+def suited(sigma=0.4, optimism=0.1, topics=None):
+    prior = some_prior()
+    return thali.Prior(prior.mean, prior.covariance, topics, sigma=sigma, optimism=optimism)
+
+
+def test_a_policy_uses_the_sigma_and_optimism_of_its_prior_unless_others_are_set():
+    for prior, sigma, factor in (
+        (suited(), 0.4, 0.1),
+        (suited(sigma=None), 0.3, 0.1),
+        (suited(optimism=None), 0.4, 1.0),
+        (suited(optimism=0.0), 0.4, 0.0),
+    ):
+        policy = thali.CascadeLSB(catalog(), K, prior=prior)
+        state, _ = history(policy, users=2, steps=3)
+        assert policy.sigma == sigma
+        np.testing.assert_allclose(policy.optimism(state), factor * np.sqrt(np.log(4)), rtol=1e-12)
+    policy = thali.CascadeLSB(catalog(), K, prior=suited(), sigma=0.2, alpha=3.0)
+    assert (policy.sigma, policy.optimism(policy.init(1)).tolist()) == (0.2, [3.0])
+    assert thali.CascadeLSB(catalog(), K, prior=suited(), explore="sampling").sigma == 0.4
+    named = thali.CascadeLSB(catalog(), K, prior=suited(), alpha="default")
+    np.testing.assert_allclose(named.optimism(state), 0.1 * np.sqrt(np.log(4)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimism": None}, {"sigma": None}, {"sigma": 0.001, "optimism": 0.0}])
+def test_sigma_and_optimism_go_wherever_the_prior_goes(tmp_path, settings):
+    topics = catalog().topics
+    prior = suited(**settings, topics=topics)
+    expected = prior.sigma, prior.optimism
+    prior.save(tmp_path / "prior.json")
+    mixed = thali.Catalog(catalog().weights[:, ::-1].copy(), topics=topics[::-1])
+    policy = thali.CascadeLSB(catalog(), K, prior=prior)
+    state, _ = history(policy, users=3, steps=4)
+    for other in (
+        thali.Prior.load(tmp_path / "prior.json"),
+        pickle.loads(pickle.dumps(prior)),
+        thali.CascadeLSB(mixed, K, prior=prior).prior,
+        thali.Prior.learn(policy, state),
+    ):
+        assert (other.sigma, other.optimism) == expected
+    assert thali.Prior.load(tmp_path / "prior.json") == pickle.loads(pickle.dumps(prior)) == prior
+    assert thali.Prior.learn(thali.CascadeLSB(catalog(), K), state).sigma is None
+
+
+def test_priors_with_another_sigma_or_optimism_are_not_equal_and_show_it():
+    priors = [suited(), suited(sigma=0.5), suited(sigma=None), suited(optimism=0.2), suited(optimism=None)]
+    for n, one in enumerate(priors):
+        assert [one == other for other in priors] == [n == m for m in range(5)]
+    assert "sigma=0.4, optimism=0.1" in repr(suited())
+    assert repr(some_prior()) == "Prior(d=5, topics=None)"
+
+
+def test_a_file_of_an_earlier_version_has_neither(tmp_path):
+    suited(sigma=None, optimism=None).save(tmp_path / "new.json")
+    content = json.loads((tmp_path / "new.json").read_text())
+    assert list(content) == ["format", "topics", "mean", "covariance"]  # so earlier versions can read it, too
+    loaded = thali.Prior.load(tmp_path / "new.json")
+    assert (loaded, loaded.sigma, loaded.optimism) == (some_prior(), None, None)
+    (tmp_path / "bad.json").write_text(json.dumps(content | {"sigma": 0}))
+    with pytest.raises(ValueError, match="must be a complete file written by prior.save, .* sigma of Prior must be"):
+        thali.Prior.load(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sigma": 0.0}, "sigma of Prior must be a number of at least 0.001, got 0.0"),
+        ({"sigma": np.nan}, "sigma of Prior must be a number of at least 0.001, got nan"),
+        ({"sigma": "0.3"}, "sigma of Prior must be a number of at least 0.001, got '0.3'"),
+        ({"optimism": -1}, r"optimism of Prior must be a number from 0 to 1e\+06, got -1"),
+        ({"optimism": 1e7}, r"optimism of Prior must be a number from 0 to 1e\+06, got 10000000.0"),
+        ({"optimism": True}, r"optimism of Prior must be a number from 0 to 1e\+06, got True"),
+    ],
+)
+def test_an_impossible_sigma_or_optimism_is_refused(settings, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        thali.Prior(0.0, np.eye(2), **settings)

@@ -71,10 +71,11 @@ class LinearPolicy(Policy):
     ----------
     catalog, K: the items to choose from, and the length of a list (1 ≤ K ≤ L).
     sigma: σ ≥ 0.001, the learning rate, 0.1 by default. With explore="sampling", it is the assumed noise, 0.2 by
-        default (about the standard deviation of a click that has probability 0.04). With a prior, 0.3 by default.
+        default (about the standard deviation of a click that has probability 0.04). With a prior, by default the σ of
+        the prior or, if it has none, 0.3.
     alpha: α ≥ 0, or "theory" for the value in the theoretical analysis of the policy. By default ("default") 0.8/σ,
-        which does not depend on a horizon. With a prior, sqrt(log(1 + t)) by default, where t is the number of lists
-        that the policy has learned from for this user (:meth:`default_alpha`).
+        which does not depend on a horizon. With a prior, by default sqrt(log(1 + t)) times the ``optimism`` of the
+        prior, where t is the number of lists that the policy has learned from for this user (:meth:`default_alpha`).
     prior: what is believed about people before their first click (:class:`thali.Prior`). By default N(0, I), as in the
         paper.
     horizon: n, the number of steps, for alpha="theory" if the analysis needs it.
@@ -100,6 +101,7 @@ class LinearPolicy(Policy):
     explore: str = "optimism"
     cap: float = inf
     reading_settings = frozenset({"sigma"})
+    predicts_probabilities = True
 
     def __init__(
         self,
@@ -133,8 +135,9 @@ class LinearPolicy(Policy):
             prior = checks.instance(f"prior of {self.name}", prior, Prior).arranged(self.name, catalog.topics)
         self._prior = prior
         given = None if sigma is None else checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
+        suited = PRIOR_SIGMA if prior is None or prior.sigma is None else prior.sigma
         #: The σ of this policy with a prior, whether or not it has one: the given σ or the default.
-        self.sigma_with_prior: float = PRIOR_SIGMA if given is None else given
+        self.sigma_with_prior: float = suited if given is None else given
         if prior is not None:
             self.sigma = self.sigma_with_prior
         elif given is None:
@@ -261,14 +264,16 @@ class LinearPolicy(Policy):
         return alpha
 
     def default_alpha(self, state: State) -> Floats:
-        """Return the default α with a prior (users,): sqrt(log(1 + t)), if the policy has learned from t lists.
+        """Return the default α with a prior (users,): c·sqrt(log(1 + t)), if the policy has learned from t lists.
 
-        So the first list is the greedy list under the mean of the prior. α grows without bound, so a mistake in the
-        prior is corrected in the end, although slowly if the covariance is small. A policy that forgets counts at most
-        the lists that it remembers: W for a window, 1/(1-γ) for a discount. It may never correct a wrong prior.
+        c is the ``optimism`` of the prior, or 1 if it has none. So the first list is the greedy list under the mean of
+        the prior. α grows without bound unless c is 0, so a mistake in the prior is corrected in the end, although
+        slowly if c or the covariance is small. A policy that forgets counts at most the lists that it remembers: W for
+        a window, 1/(1-γ) for a discount. It may never correct a wrong prior.
         """
         memory = inf if self.forgetting is None else self.forgetting.memory
-        return np.asarray(np.sqrt(np.log1p(np.minimum(state.arrays["updates"], memory))))
+        factor = 1.0 if self.prior is None or self.prior.optimism is None else self.prior.optimism
+        return np.asarray(factor * np.sqrt(np.log1p(np.minimum(state.arrays["updates"], memory))))
 
     def theoretical_alpha(self, state: State) -> Floats:
         """Return the α of Theorem 2 for this horizon (users,), which assumes ‖θ*‖ ≤ 1.
@@ -291,6 +296,15 @@ class LinearPolicy(Policy):
         They are Δ(a_k|a_1..a_{k-1}) for features="gains", and Δ(a_k|∅) for features="items".
         """
         return self.catalog.gains(lists) if self.features == "gains" else self.catalog.item_gains(lists)
+
+    def predict(self, state: State, lists: Any) -> Floats:
+        """Return the estimated attraction ⟨x, θ̄⟩ of the item at each position (users, K), with x as in :meth:`gains`.
+
+        It includes no bonus for uncertainty. It may be below 0 or above 1. Cost: O(K·d) for each user.
+        """
+        self.check(state)
+        lists = checks.item_lists("lists", lists, state.users, self.catalog.L)
+        return np.asarray(np.einsum("ukd,ud->uk", self.gains(lists), self.estimate(state)))
 
     def choose(self, state: State, rng: Any) -> Integers:
         """Return lists as in Algorithm 1, lines 4-11. rng is used only for sampling and random exploration."""

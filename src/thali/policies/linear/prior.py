@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Hashable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from thali import theory
 from thali.policies.linear.posterior import Reading
 from thali.policies.linear.state import LinearState, compute
 from thali.tools import checks
 from thali.tools.files import atomic_file
-from thali.tools.types import Floats
+from thali.tools.types import Floats, Integers
 
 if TYPE_CHECKING:
     from thali.policies.linear.policy import LinearPolicy
@@ -44,6 +45,9 @@ class Prior:
         the smallest one.
     topics: the names of the topics, in the order of the rows. A policy matches them with the topics of its catalog by
         name. By default, the topics of the catalog in their order.
+    sigma: the σ that suits these people, at least 0.001. A policy with this prior uses it unless you set another one.
+        By default 0.3.
+    optimism: the default α of a policy with this prior is this times sqrt(log(1 + t)). By default 1.
 
     Examples
     --------
@@ -59,7 +63,15 @@ class Prior:
 
     """
 
-    def __init__(self, mean: Any, covariance: Any, topics: Iterable[Hashable] | None = None) -> None:
+    def __init__(
+        self,
+        mean: Any,
+        covariance: Any,
+        topics: Iterable[Hashable] | None = None,
+        *,
+        sigma: float | None = None,
+        optimism: float | None = None,
+    ) -> None:
         Sigma = checks.floats("covariance of Prior", covariance, (None, None), "(d, d)")
         d = len(Sigma)
         if Sigma.shape != (d, d) or d == 0:
@@ -74,9 +86,13 @@ class Prior:
         self._variances = _eigenvalues(self.covariance)
         #: The names of the topics as text (d,), or None.
         self.topics: tuple[str, ...] | None = None if topics is None else _topics(topics, d)
+        #: The σ and the factor of the default α for policies with this prior, or None for their own defaults.
+        self.sigma = None if sigma is None else checks.number("sigma of Prior", sigma, low=theory.LEAST_SIGMA)
+        self.optimism = None if optimism is None else checks.number("optimism of Prior", optimism, low=0.0, high=1e6)
 
     def __repr__(self) -> str:
-        return f"Prior(d={self.d}, topics={None if self.topics is None else list(self.topics)})"
+        settings = "".join(f", {name}={value:g}" for name, value in self._settings.items() if value is not None)
+        return f"Prior(d={self.d}, topics={None if self.topics is None else list(self.topics)}{settings})"
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -84,12 +100,17 @@ class Prior:
             and self.topics == other.topics
             and np.array_equal(self.mean, other.mean)
             and np.array_equal(self.covariance, other.covariance)
+            and (self.sigma, self.optimism) == (other.sigma, other.optimism)
         )
 
     __hash__ = None  # type: ignore[assignment]  # priors are compared by value, and nothing needs their hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Prior, (self.mean, self.covariance, self.topics)
+        return partial(Prior, **self._settings), (self.mean, self.covariance, self.topics)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {"sigma": self.sigma, "optimism": self.optimism}
 
     @property
     def d(self) -> int:
@@ -152,16 +173,15 @@ class Prior:
         default, 0.3. The default without a prior, 0.1, is less than the noise of clicks. If you set such a small σ, the
         learned prior takes a part of the noise for differences between people. Pass a policy without a prior, or with
         one that comes from other people. With a prior that was learned from the same people, their clicks would count
-        twice.
+        twice. The learned prior has the ``sigma`` and ``optimism`` of the policy's prior, if these are set.
         state: a state of the policy, with the people to learn from. People who have not been shown a list are ignored.
 
         Cost: O(d³) for each person and iteration. With more than 1,000 people, the first iterations use 1,000 people,
         evenly spread over the state, and the last 5 use everybody. 20,000 people at d=40 take less than 10 seconds
-        (tests/test_speed.py).
+        (tests/test_speed.py). If M is one matrix for all people (an array with stride 0), O(d³ + people·d²).
         """
-        if not hasattr(
-            policy, "sigma_with_prior"
-        ):  # LinearPolicy itself cannot be imported here: it imports this module
+        # LinearPolicy itself cannot be imported here: it imports this module.
+        if not hasattr(policy, "sigma_with_prior"):
             kind = getattr(policy, "name", type(policy).__name__)
             raise TypeError(
                 f"policy of Prior.learn must be one of the linear family, such as thali.CascadeLSB, got {kind}"
@@ -170,9 +190,8 @@ class Prior:
         seen = np.flatnonzero(state.arrays["updates"] > 0)
         if not seen.size:
             raise ValueError("state of Prior.learn must have at least one person who has been shown a list, got none")
-        everybody = People(state.M[seen], state.B[seen], float(state.settings["sigma"]), policy.sigma_with_prior)
-        spread = np.linspace(0, seen.size - 1, min(seen.size, FEW_PEOPLE)).astype(np.int64)
-        few = everybody._replace(M=everybody.M[spread], B=everybody.B[spread])
+        everybody = People(state.M, state.B, float(state.settings["sigma"]), policy.sigma_with_prior).take(seen)
+        few = everybody.take(np.linspace(0, seen.size - 1, min(seen.size, FEW_PEOPLE)).astype(np.int64))
         d = policy.catalog.d
         if policy.prior is None:
             even = _even(d)
@@ -183,7 +202,8 @@ class Prior:
         learned, _ = few.em(default, default, float(d), MOST_ITERATIONS)
         if few.B.shape != everybody.B.shape:
             learned, _ = everybody.em(learned, default, float(d), MOST_FINAL_ITERATIONS)
-        return cls(*learned, policy.catalog.topics)
+        settings = {} if policy.prior is None else policy.prior._settings
+        return cls(*learned, policy.catalog.topics, **settings)
 
     def arranged(self, owner: str, topics: Sequence[Hashable]) -> Prior:
         """Return the prior with its topics in this order. Raise ValueError unless it has the same topics."""
@@ -200,7 +220,7 @@ class Prior:
             )
         at = {name: j for j, name in enumerate(self.topics)}
         order = [at[name] for name in names]
-        return Prior(self.mean[order], self.covariance[np.ix_(order, order)], names)
+        return Prior(self.mean[order], self.covariance[np.ix_(order, order)], names, **self._settings)
 
     def reading(self, sigma: float, state_sigma: float) -> Reading:
         """Return how a policy with this prior and σ reads the statistics of a state with its own σ."""
@@ -214,6 +234,7 @@ class Prior:
             "topics": self.topics,
             "mean": self.mean.tolist(),
             "covariance": self.covariance.tolist(),
+            **{name: value for name, value in self._settings.items() if value is not None},
         }
         with atomic_file(path) as file:
             file.write(json.dumps(content, ensure_ascii=False).encode())
@@ -227,7 +248,8 @@ class Prior:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
             if not isinstance(content, dict) or content.get("format") != FORMAT:
                 raise ValueError(f"format must be {FORMAT!r}")
-            return cls(content["mean"], content["covariance"], content["topics"])
+            settings = {name: content.get(name) for name in ("sigma", "optimism")}
+            return cls(content["mean"], content["covariance"], content["topics"], **settings)
         except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
             raise ValueError(
@@ -338,23 +360,43 @@ class People(NamedTuple):
     state_sigma: float
     sigma: float
 
+    @property
+    def alike(self) -> bool:
+        """Whether M is one matrix for all people, so that it has to be inverted only once."""
+        return self.M.strides[0] == 0
+
+    def take(self, people: Integers) -> People:
+        """Return only these people."""
+        M = np.broadcast_to(self.M[0], (len(people), *self.M.shape[1:])) if self.alike else self.M[people]
+        return self._replace(M=M, B=self.B[people])
+
     def expectation(self, prior: Prior) -> tuple[Moments, float]:
         """The E-step: return the expected moments of θ, and the log-likelihood of all clicks up to a constant."""
         reading = prior.reading(self.sigma, self.state_sigma)
         people, d = self.B.shape
         first, second, likelihood = np.zeros(d), np.zeros((d, d)), 0.0
-        for begin in range(0, people, PART):
-            part = slice(begin, begin + PART)
+        for begin in range(0, people, people if self.alike else PART):
+            part = slice(begin, begin + (people if self.alike else PART))
             B = self.B[part]
-            found = compute(self.M[part], B, reading)
-            means = found.solution * self.sigma**-2
+            solution, inverses, logdets = self._posterior(self.M[part], B, reading)
+            means = solution * self.sigma**-2
             off = means - prior.mean
             first += off.sum(axis=0)
-            second += found.inverse.sum(axis=0) + off.T @ off
+            second += inverses + off.T @ off
             # log ∫ N(θ; μ, Σ)·exp(σ⁻²(b·θ - θᵀSθ/2)) dθ, which follows from the density of N(m, P⁻¹)
-            likelihood += 0.5 * (np.sum((B + reading.shift) * means) * self.sigma**-2 - found.logdet.sum())
+            likelihood += 0.5 * (np.sum((B + reading.shift) * means) * self.sigma**-2 - logdets)
         likelihood += 0.5 * people * (prior.logdet - prior.mean @ prior.precision @ prior.mean)
         return Moments(people, prior.mean, first, second), likelihood
+
+    def _posterior(self, M: Floats, B: Floats, reading: Reading) -> tuple[Floats, Floats, float]:
+        """Return P⁻¹B′ of each person, and the sums of P⁻¹ and log det P over all people."""
+        if not self.alike:
+            found = compute(M, B, reading)
+            return found.solution, found.inverse.sum(axis=0), float(found.logdet.sum())
+        one = compute(M[:1].copy(), B[:1], reading)
+        P = reading.ratio * (M[0] - np.eye(len(M[0]))) + reading.precision
+        solution = np.linalg.solve(P, (B + reading.shift).T).T
+        return solution, len(B) * one.inverse[0], len(B) * float(one.logdet[0])
 
     def em(
         self, start: Normal, default: Normal, weight: float, iterations: int, *, spherical: bool = False

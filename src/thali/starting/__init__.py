@@ -1,0 +1,5 @@
+"""All it takes to be good from the first list: a catalog and a prior, fitted to what is known about other people."""
+
+from thali.starting.fit import Start, fit
+
+__all__ = ["Start", "fit"]
