@@ -1,5 +1,5 @@
 # The commands that README, docs and CI use. Each creates the environment .venv if it is missing or out of date.
-.PHONY: help demo page picture screenshots reproduce test test-slow check format docs messages wheels bench mechanisms bench-serve compare first-use alpha prior-alpha first-lists theory clean
+.PHONY: help demo page picture screenshots reproduce test test-slow check format docs messages wheels bench mechanisms bench-serve compare first-use alpha prior-alpha first-lists quality likes-tuning theory clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -47,7 +47,7 @@ reproduce: .venv/lab ## Run the paper's experiments at a small scale, and write 
 	@$(BIN)/thali reproduce
 
 test: .venv/dev ## Run the fast tests
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
 
 test-slow: .venv/dev ## Run the slow tests: PostgreSQL, the browser, crashes, real data, minimum speeds
 	$(BIN)/python -m pytest -m slow
@@ -93,8 +93,14 @@ prior-alpha: .venv/dev ## Compare rules for the default α with a prior, and upd
 	$(BIN)/python benchmarks/prior_alpha.py $(if $(DATA),--data $(DATA))
 
 first-lists: .venv/lab ## Measure the first lists at full scale, and update docs/first-lists.md; DATA=folder of the data
-	@$(BIN)/thali reproduce first-lists arriving --full $(if $(DATA),--data $(DATA)) --out results/first-lists
+	@$(BIN)/thali reproduce likes lists first-lists arriving --full $(if $(DATA),--data $(DATA)) --out results/first-lists
 	@$(BIN)/python benchmarks/first_lists.py results/first-lists
+
+quality: .venv/dev ## Measure what the quality of items brings and what exploring costs, and update docs/quality.md; DATA=folder of the data
+	$(BIN)/python benchmarks/quality.py $(if $(DATA),--data $(DATA))
+
+likes-tuning: .venv/dev ## Choose settings for the experiments with real likes, on training people; DATA=folder of the data
+	@$(BIN)/python benchmarks/likes_tuning.py $(if $(DATA),--data $(DATA))
 
 theory: .venv/dev ## Check the paper's theorems and lemmas numerically
 	$(BIN)/python benchmarks/theory.py

@@ -83,6 +83,23 @@ def quality() -> str:
     )
 
 
+def learned() -> str:
+    """Items with learned topics and a quality column, K=10. Lists are compared with those of the plain loop."""
+    rows = []
+    for L, users, repeats in ((1000, 100, 60), (100_000, 10, 20)):
+        for s, d in ((3, 30), (5, 30), (8, 30), (11, 60)):
+            times = speed.compared_with_plain(cases.learned(s, L, users, d), 10, repeats=repeats)
+            rows.append(
+                (f"{L:,}", f"{s} of {d}", users, spread(times["thali"], 1, 1e6), spread(times["plain"], 0, 1e6),
+                 spread(times["ratio"], 0))
+            )  # fmt: skip
+            print(*rows[-1], sep=" | ", flush=True)
+    return table(
+        "items (L) | topics per item | users per batch | thali: µs per list | plain loop: µs per list | times faster",
+        rows,
+    )
+
+
 def sparse(L: int) -> Callable[[np.random.Generator], cases.Case]:
     """Return a function that creates one user and L items, each with 1 to 3 of 40 topics."""
     return lambda rng: cases.random_sparse(rng, users=1, L=L)
@@ -366,7 +383,7 @@ def summary(docs: Path) -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part
-    for part in (steps, quality, large, growth, dense, kl_ucb, index, candidates, threads, priors, policies)
+    for part in (steps, quality, learned, large, growth, dense, kl_ucb, index, candidates, threads, priors, policies)
 }
 
 #: The tables that are left out without MovieLens 1M.

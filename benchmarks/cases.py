@@ -110,6 +110,29 @@ def even_films(rng: np.random.Generator, users: int = 100) -> Case:
     return case_of(weights, narrow_tastes(rng, users, GENRES.size))
 
 
+def likes(rng: np.random.Generator, people: int = 20_000, items: int = 5_000, each: int = 50) -> Any:
+    """Return interactions: each person likes some items of the few groups of items that suit them, mostly popular ones.
+
+    There are 40 groups, and the popularity of items falls off like that of films.
+    """
+    groups = rng.integers(40, size=items)
+    popularity = 1.0 / (10.0 + rng.permutation(items))
+    tastes = rng.dirichlet(np.full(40, 0.1), size=people)
+    liked = np.empty((people, each), dtype=np.int32)
+    for person, taste in enumerate(tastes):
+        chance = popularity * (0.005 + taste[groups])
+        liked[person] = np.argpartition(rng.exponential(size=items) / chance, each)[:each]
+    return thali.datasets.Interactions(
+        range(people),
+        range(items),
+        [],
+        user=np.repeat(np.arange(people, dtype=np.int32), each),
+        item=liked.ravel(),
+        value=np.ones(liked.size),
+        membership=sp.csr_array((items, 0), dtype=bool),
+    )
+
+
 def data_folder() -> Path | None:
     """Return the folder that contains MovieLens 1M, or None: $THALI_DATA, or a data folder next to the repository."""
     neighbor = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -160,6 +183,35 @@ def movielens_with_quality(kind: str, d: int = 18, users: int = 100) -> Callable
         ]  # fmt: skip
         theta = np.column_stack([0.8 * thali.preferences(halves[1])[:users], np.full(users, 0.2)])
         return Case(catalogs[0], catalogs[0].dense, thali.DiverseCascade(catalogs[1], theta))
+
+    return make
+
+
+def learned_weights(rng: np.random.Generator, L: int, d: int, s: int) -> np.ndarray:
+    """Return weights (L, d + 1) like those of topics that were learned from clicks. The last column is quality.
+
+    Each item has s of d topics, with weights up to 0.1. Some topics are more frequent than others, but nearly every
+    item has its own set of topics if s is not small.
+    """
+    frequency = np.log(rng.dirichlet(np.full(d, 2.0)))
+    topics = np.argpartition(-frequency - rng.gumbel(size=(L, d)), s, axis=1)[:, :s]
+    share = rng.dirichlet(np.full(s, 0.8), size=L) * np.minimum(0.25, rng.gamma(2.0, 0.045, size=(L, 1)))
+    weights = np.zeros((L, d + 1))
+    np.put_along_axis(weights, topics, np.minimum(share, 0.1), axis=1)
+    weights[:, d] = 0.6 * rng.beta(2.0, 6.0, size=L)
+    return weights
+
+
+def learned(s: int, L: int = 1000, users: int = 100, d: int = 30) -> Callable[[np.random.Generator], Case]:
+    """Return a function that creates items with s of d learned topics and a quality, which is steady.
+
+    Half of what people like is quality.
+    """
+
+    def make(rng: np.random.Generator) -> Case:
+        catalog = thali.Catalog(learned_weights(rng, L, d, s), fading=np.arange(d + 1) < d)
+        theta = np.column_stack([0.5 * narrow_tastes(rng, users, d), np.full(users, 0.5)])
+        return Case(catalog, catalog.dense, thali.DiverseCascade(catalog, theta))
 
     return make
 

@@ -118,6 +118,40 @@ def recommend(
     return {name: np.array(values) for name, values in taken.items()}
 
 
+def compared_with_plain(
+    make: Callable[[np.random.Generator], Case], K: int, *, warm: int = 20, repeats: int = 30, slow: int = 4
+) -> dict[str, np.ndarray]:
+    """Return seconds per list of CascadeLSB and of the plain loop, and their ratio (repeats,), measured in turns.
+
+    The policy has a prior in which people are indifferent to every topic on average, and like quality, the last column.
+    The plain loop builds the lists of the first ``slow`` users. They are compared with those of thali.
+    """
+    rng = np.random.default_rng(0)
+    case = make(rng)
+    d, users = case.catalog.d, case.model.users
+    some = 0.15 * rng.normal(size=(d, d))
+    prior = thali.Prior(np.append(np.zeros(d - 1), 1.0), np.diag(np.append(np.ones(d - 1), 0.3)) + some @ some.T)
+    policy = thali.CascadeLSB(case.catalog, K, prior=prior, sigma=0.5, alpha=0.2)
+    state = policy.init(users)
+    for _ in range(warm):
+        lists = policy.recommend(state)
+        policy.update(state, lists, case.model.sample(lists, rng))
+    few = state.take(np.arange(min(slow, users)))
+    beliefs = policy.estimate(few), policy.posterior(few).inverse, policy.optimism(few)
+    times: dict[str, list[float]] = {"thali": [], "plain": [], "ratio": []}
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        lists = policy.recommend(state)
+        middle = time.perf_counter()
+        exact = plain.build(case.catalog, *beliefs, K=K)
+        times["plain"].append((time.perf_counter() - middle) / few.users)
+        times["thali"].append((middle - begin) / users)
+        times["ratio"].append(times["plain"][-1] / times["thali"][-1])
+        if not np.array_equal(exact, lists[: few.users]):
+            raise AssertionError(f"lists differ: {exact} and {lists[: few.users]}")
+    return {who: np.array(values) for who, values in times.items()}
+
+
 def step(policy: thali.Policy, model: thali.ClickModel, *, warm: int = 100, in_a_row: int = 20) -> np.ndarray:
     """Return seconds per user and step (10,) of any policy, measured after ``warm`` steps.
 

@@ -336,8 +336,8 @@ MECHANISMS = (
     ), ("candidates",)),
     Mechanism("candidates: bounds and masks", "the plain loop over all candidates", (
         Edit(f"{ENGINE}__init__.py", "        among.greedy(", "        plain.greedy("),
-        Edit(f"{ENGINE}__init__.py", "from thali.lists.engine import among, search\n",
-             "from thali.lists import plain\nfrom thali.lists.engine import among, search\n"),
+        Edit(f"{ENGINE}__init__.py", "from thali.lists.engine import among, search, shortlist\n",
+             "from thali.lists import plain\nfrom thali.lists.engine import among, search, shortlist\n"),
     ), ("candidates",)),
     Mechanism("posterior: four rows at a time", "one row at a time", (
         Edit(BATCHES, "    while t + TILE <= count:", "    while False:"),

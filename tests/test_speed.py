@@ -57,6 +57,25 @@ def test_dense_weights_are_never_slower_than_numpy(kind, floor):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("s", "floors"), [(3, (6, 12)), (5, (8, 15)), (8, (9, 18))])
+def test_lists_from_learned_topics_take_microseconds(s, floors):
+    """Nearly every item has its own set of topics. The plain loop is compiled, and much faster than NumPy.
+
+    The times are lower quartiles, because other processes disturb the measurement.
+    """
+    small, small_ratio, large, large_ratio = printed(
+        "for L, users, repeats in ((1000, 100, 40), (100_000, 10, 12)):\n"
+        f"    times = speed.compared_with_plain(cases.learned({s}, L, users), 10, repeats=repeats)\n"
+        "    own, plain = (np.quantile(times[who], 0.25) for who in ('thali', 'plain'))\n"
+        "    print(own, plain / own)"
+    )
+    assert small <= 80e-6
+    assert large <= 4e-3
+    assert small_ratio >= floors[0]
+    assert large_ratio >= floors[1]
+
+
+@pytest.mark.slow
 def test_a_step_of_kl_ucb_is_many_times_faster_than_bisection():
     (ratio,) = printed(
         "print(min(np.median(klucb.measure(warm=warm, repeats=30)['ratio']) for warm in (1, 100, 1000, 10_000)))"
@@ -144,3 +163,16 @@ def test_a_prior_is_learned_from_20000_people_in_seconds():
         "print(time.perf_counter() - begin)"
     )
     assert taken <= 10
+
+
+@pytest.mark.slow
+def test_a_million_likes_are_fitted_within_a_minute():
+    taken, processor = printed(
+        "import time, thali\n"
+        "data = cases.likes(np.random.default_rng(0))\n"
+        "begin, busy = time.perf_counter(), time.process_time()\n"
+        "thali.fit(data, d=60)\n"
+        "print(time.perf_counter() - begin, time.process_time() - busy)"
+    )
+    assert taken <= 60
+    assert processor <= 30

@@ -58,4 +58,4 @@ def test_help_fits_into_80_columns_without_cutting_anything(monkeypatch, command
     assert "Options:" in text
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
-    assert "..." not in text.replace("[ARGS]...", "").replace("{SOURCE}...", "")
+    assert "..." not in text.replace("[ARGS]...", "").replace("{SOURCE}...", "").replace("[SOURCE]...", "")

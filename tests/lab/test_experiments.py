@@ -23,6 +23,7 @@ from thali.lab import evidence, intervals
 from thali.lab.claims import CLAIMS
 from thali.lab.intervals import Estimate
 from thali.lab.ledger import ledger
+from thali.lab.likes import KNOWING
 from thali.lab.report import build
 from thali.lab.results import DIVERSITY, Curve, Results
 from thali.lab.runner import Store, processes, run
@@ -121,7 +122,8 @@ def test_every_experiment_is_valid():
     for e in EXPERIMENTS.values():
         for scale in (e, e.shrunk()):
             assert sum(shares(scale)) == scale.users
-        assert all(policy in thali.POLICIES or policy in ("Greedy", *INFORMED) for policy in e.policies)
+        known = KNOWING.get(e.clicks, ("Greedy", *INFORMED))
+        assert all(policy in thali.POLICIES or policy in known for policy in e.policies)
     paper = [e for e in EXPERIMENTS.values() if e.suite == "movielens"]
     assert sum(e.users * e.steps * len(e.policies) for e in paper) == 72_000_000
     with pytest.raises(ValueError, match="got 'films'"):

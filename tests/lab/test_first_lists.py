@@ -264,7 +264,8 @@ class Mine(thali.MostPopular):
 class Other:
     pass
 """
-WORDS = ("movielens", "--d", "6", "--K", "4", "--users", "6", "--steps", "20", "--workers", "1", "--out", "results")
+SIZE = ("--d", "6", "--K", "4", "--users", "6", "--steps", "20")
+WORDS = ("movielens", "--by", "model", *SIZE, "--workers", "1", "--out", "results")
 
 
 @pytest.fixture
@@ -315,7 +316,10 @@ def test_workers_import_your_own_policy_from_the_current_folder(data, folder):
         (("movielens", "--policy", "no_such_module:Mine"), "got 'no_such_module:Mine': No module named"),
         (("movielens", "--policy", "policy_of_ours:Nobody"), "has no attribute 'Nobody'"),
         (("movielens", "--policy", "policy_of_ours:Other"), "a subclass of thali.Policy, got 'policy_of_ours:Other'"),
-        (("movielens", "--splits", "3000"), "splits must be at most the number of people (1000), got 3000"),
+        (
+            ("movielens", "--by", "model", "--splits", "3000"),
+            "splits must be at most the number of people (1000), got 3000",
+        ),
         (("movielens", "--data", "nowhere"), "nowhere"),
     ],
 )

@@ -20,6 +20,7 @@ import thali
 from thali.catalog.catalog import Catalog
 from thali.datasets.estimation import preferences
 from thali.datasets.interactions import Interactions
+from thali.lab.rivals import KnownLikes, Popular, StaticDiverse
 from thali.lab.simulate import simulate
 from thali.lists import engine, greedy_lists, optimal_list, plain
 from thali.lists.greedy import under
@@ -128,6 +129,10 @@ def use_everything() -> None:
             policy.recommend(state, rng=0, exclude=[0])
             policy.recommend(state, rng=0, candidates=[[0, 1], [1, 2]])
         serve(catalog, K)
+    likes = KnownLikes(interactions)
+    for rival in (Popular(likes.catalog, K, likes, skipping=True), StaticDiverse(likes.catalog, K, likes)):
+        simulate(rival, Cascade(np.full((2, likes.catalog.L), 0.5)), steps=2)
+        rival.recommend(rival.init(2), exclude=[[0], [1]])
 
 
 def serve(catalog: Catalog, K: int) -> None:

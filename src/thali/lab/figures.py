@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +38,14 @@ COLORS = {
     GROWING: "#ff7f00",
     STATIC: "#333333",
     "MostPopular": "#c49c94",
+    # The names in the figure of real likes.
+    "thali.fit": "#0072b2",
+    "EASE": "#d55e00",
+    "CascadeLSB, as in the paper": "#cc79a7",
+    "popular items": "#555555",
 }
+#: The colors of bars, which differ for color-blind readers.
+BARS = ("#0072b2", "#e69f00", "#009e73")
 # For all other policies, such as your own: colors that differ from those above and from each other, also for
 # color-blind readers. No two of the first twenty policies have both the same color and the same dashes.
 OTHER_COLORS = ("#7800ff", "#004b00", "#b45aff", "#000096", "#3c004b")
@@ -251,9 +258,15 @@ class Line(NamedTuple):
 
 
 def share_panels(
-    panels: Sequence[tuple[str, Sequence[Line]]], folder: Path, name: str, *, xlabel: str, log: bool
+    panels: Sequence[tuple[str, Sequence[Line]]],
+    folder: Path,
+    name: str,
+    *,
+    xlabel: str,
+    log: bool,
+    ylabel: str = "share of the best list's clicks (%)",
 ) -> Path:
-    """Draw shares of the best list's clicks in percent, with a titled panel for each experiment, two in a row."""
+    """Draw shares in percent, with a titled panel for each experiment, two in a row."""
     look = looks({line.policy for _, lines in panels for line in lines})
     plt = _pyplot()
     columns = min(2, len(panels))
@@ -274,10 +287,36 @@ def share_panels(
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set(title=title, xlabel=xlabel)
     for axes in grid[:, 0]:
-        axes.set_ylabel("share of the best list's clicks (%)")
+        axes.set_ylabel(ylabel)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     _legend(figure, grid.flat, ncols=3)
+    return _save(figure, folder, name)
+
+
+def bars(
+    names: Sequence[str],
+    values: Mapping[str, Sequence[Estimate]],
+    folder: Path,
+    name: str,
+    *,
+    title: str,
+    xlabel: str,
+) -> Path:
+    """Draw horizontal bars with their intervals: one group for each name, with a bar for each entry of values."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(7.6, 0.42 * len(names) + 1.4), layout="constrained")
+    height = 0.8 / len(values)
+    for at, (label, estimates) in enumerate(values.items()):
+        y = [row + (at - (len(values) - 1) / 2) * height for row in range(len(names))]
+        off = [[e.value - e.low for e in estimates], [e.high - e.value for e in estimates]]
+        axes.barh(y, [e.value for e in estimates], height, color=BARS[at], label=label, xerr=off, ecolor="#555555")
+    _style(axes, thousands=False)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.axvline(0.0, color="#555555", linewidth=0.8)
+    axes.set(title=title, xlabel=f"{xlabel} (percentage points)")
+    _legend(figure, [axes])
     return _save(figure, folder, name)
 
 

@@ -201,7 +201,7 @@ def not_below(policy: str, base: str, by: float) -> Measure:
 
 
 def above(policy: str, base: str, by: float, lists: int) -> Measure:
-    """The share of a policy over the first so many lists, minus that of another one: at least by."""
+    """The share of a policy over this many first lists, minus that of another one: at least by."""
 
     def make(where: str, a: Curve, b: Curve) -> Check:
         at = np.flatnonzero(a.steps == lists)
@@ -212,7 +212,7 @@ def above(policy: str, base: str, by: float, lists: int) -> Measure:
 
 
 def after_arrivals(seen: int, low: float) -> Measure:
-    """The share over all lists of the people who come after so many others, with a growing prior: at least low."""
+    """The share over all lists of the people who come after ``seen`` others, with a growing prior: at least low."""
 
     def make(where: str, curve: Curve) -> Check:
         later = _among(curve, seen + 1, 2 * seen)

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from thali.catalog.catalog import Catalog
+from thali.datasets.interactions import Interactions
+from thali.datasets.log import Log
 from thali.people import ClickModel, DiverseCascade
 from thali.tools.types import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Known:
+    """The data of the training people, and of the people who are judged: their likes, or the lists that they saw."""
+
+    train: Interactions | Log
+    test: Interactions | Log
 
 
 @dataclass(frozen=True)
@@ -20,6 +30,7 @@ class Problem:
     others: other people, who click in the same way: those of the half from which the learner's weights come, in a
     random order. A policy may know their tastes, or learn from their clicks. None if there are none.
     others_seed: the random seed of their clicks.
+    known: what is known about the training people, in the experiments with real likes or real lists.
     """
 
     name: str
@@ -30,6 +41,7 @@ class Problem:
     description: str = ""
     others: ClickModel | None = None
     others_seed: int = 0
+    known: Known | None = None
 
     @property
     def theta(self) -> Floats:

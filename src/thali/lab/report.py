@@ -10,24 +10,26 @@ from pathlib import Path
 
 import numpy as np
 
-from thali.lab import figures, first_lists
+from thali.lab import figures, first_lists, real_people
 from thali.lab.claims import CLAIMS
 from thali.lab.evidence import reached
 from thali.lab.first_lists import ARRIVING, FIRST, Shares
 from thali.lab.intervals import Estimate, mean, mean_fraction
 from thali.lab.ledger import Finding, ledger
+from thali.lab.likes import LIKES, LISTS
+from thali.lab.real_people import Clicked, Predicted
 from thali.lab.results import DIVERSITY, Results, d_and_K, scale_label
 from thali.lab.robustness import Matrix
 from thali.lab.runner import installed
 from thali.lab.settings import PRACTICAL, SUITES, THEORY
-from thali.lab.sources import SOURCES
+from thali.lab.sources import LOGS, SOURCES
 from thali.lab.verdicts import Verdict
 
 LABELS = {PRACTICAL: f"practical α = {PRACTICAL.alpha:g}", THEORY: "theoretical α"}
 #: Table 1 of the paper.
 TABLE_1 = {1: 1.0000, 2: 0.9926, 3: 0.9997, 4: 0.9986}
 #: What the experiments of a suite are about, after the name of their data set.
-SHORT = {FIRST: "first lists", ARRIVING: "arriving people"}
+SHORT = {FIRST: "first lists", ARRIVING: "arriving people", LIKES: "real likes", LISTS: "real lists"}
 MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?"}
 #: The color of each verdict on the page: the name of a CSS class.
 KINDS: dict[Verdict, str] = {"holds": "holds", "does not hold": "fails", "not decided": "open"}
@@ -59,7 +61,7 @@ def build(folder: Path) -> Report:
             pictures.setdefault(suite, []).append((label, path))
 
     for suite in suites(results):
-        if suite in ("approximation", "theory", "optimism", "robustness", "tuning", FIRST, ARRIVING):
+        if suite in ("approximation", "theory", "optimism", "robustness", "tuning", *SHORT):
             continue
         drawn = {settings: label(settings) or "policies without α" for settings in _drawn(results, suite)}
         for settings, text in drawn.items():
@@ -73,6 +75,10 @@ def build(folder: Path) -> Report:
         add(FIRST, "share of the best list's clicks so far", first_lists.draw(shares, target))
     if shares := Shares.every(results, ARRIVING):
         add(ARRIVING, "share of the best list's clicks over time", first_lists.draw_arriving(shares, target))
+    if clicked := Clicked.every(results):
+        add(LIKES, "lists with a click", real_people.draw(clicked, target))
+        for one in clicked:
+            add(LIKES, f"parts, {one.title}", real_people.draw_parts(one, target))
     for name in results.scales:
         swept = len(results.settings(name)) > 2 and not name.startswith("theory/")
         if swept:
@@ -112,8 +118,11 @@ def data_label(suite: str) -> str:
     if suite.startswith("optimism/"):
         return f"{data_label(suite.removeprefix('optimism/').removesuffix('-d'))}, sweep of α"
     name, _, rest = suite.partition("/")
-    if name in (FIRST, ARRIVING) and rest in SOURCES:
-        return f"{SOURCES[rest].title}, {SHORT[name]}"
+    rest = rest.rpartition("-K")[0] or rest
+    known = {source: found.title for source, found in SOURCES.items()}
+    known |= {source: found.title for source, found in LOGS.items()}
+    if name in SHORT and rest in known:
+        return f"{known[rest]}, {SHORT[name]}"
     return SOURCES[name].title if name in SOURCES else suite
 
 
@@ -263,9 +272,13 @@ def _section(results: Results, suite: str, pictures: list[tuple[str, Path]], fin
     number = "1 verdict" if len(own) == 1 else f"{len(own)} verdicts"
     body = "".join(f"<p>{escape(m.paragraph())}</p>" for m in Matrix.every(results)) if suite == "robustness" else ""
     body += _tabs(suite, pictures)
-    if suite in (FIRST, ARRIVING):
+    if suite in SHORT:
         body += _shares(results, suite)
-    body += _approximation(results) if suite == "approximation" else _numbers(results, suite)
+    if suite in (LIKES, LISTS):  # they have no regret
+        numbers = ""
+    else:
+        numbers = _approximation(results) if suite == "approximation" else _numbers(results, suite)
+    body += numbers
     claims = f"<details><summary>{number}: {escape(verdicts)}</summary>{_ledger(own)}</details>" if own else ""
     title = SUITES.get(suite, suite)
     return f'<section id="{suite}"><h2>{escape(title)}</h2><p>{escape(scales)}.</p>{body}{claims}</section>'
@@ -302,10 +315,10 @@ def _approximation(results: Results) -> str:
 
 
 def _shares(results: Results, suite: str) -> str:
-    """The tables on the first lists, or on arriving people. Only the first one of each experiment is open."""
+    """The tables of experiments about first lists. Only the first one of each experiment is open."""
     tables = []
-    for shares in Shares.every(results, suite):
-        for at, table in enumerate(shares.tables() if suite == FIRST else [shares.arrivals()]):
+    for found in _tables(results, suite):
+        for at, table in enumerate(found):
             heads = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
             rows = "".join(
                 f"<tr><td>{escape(policy)}</td>" + "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
@@ -317,6 +330,16 @@ def _shares(results: Results, suite: str) -> str:
                 f"<th>policy</th>{heads}</tr>{rows}</table></div></details>"
             )
     return "".join(tables)
+
+
+def _tables(results: Results, suite: str) -> list[list[first_lists.Table]]:
+    """The tables of each experiment of a suite about first lists."""
+    if suite == LIKES:
+        return [clicked.tables() for clicked in Clicked.every(results)]
+    if suite == LISTS:
+        return [predicted.tables() for predicted in Predicted.every(results)]
+    shares = Shares.every(results, suite)
+    return [one.tables() if suite == FIRST else [one.arrivals()] for one in shares]
 
 
 def _numbers(results: Results, suite: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thali.lab.code import CODE, described
-from thali.lab.runner import Store
+from thali.lab.runner import SOME, Store
 from thali.lab.settings import EXPERIMENTS
 from thali.tools.types import Floats, Integers
 
@@ -51,6 +51,12 @@ class Curve:
     diversity: dict[str, Floats]
     number: Integers | None = None
     """(people,): the number of each person within the experiment; None in rows of early versions."""
+    oracle_clicks: Floats | None = None
+    """Cumulative clicks of an oracle under the same rule of what is hidden, in experiments with likes."""
+    auc: Floats | None = None
+    """AUC of each person's n-th list, in experiments with real lists; NaN if it has none."""
+    log_loss: Floats | None = None
+    """Log loss of each person's n-th list, in the same experiments."""
 
     @cached_property
     def split(self) -> Integers:
@@ -86,9 +92,11 @@ class Curve:
         keep = [at for at, person in enumerate(self.people) if person in people]
         fields = {name: getattr(self, name)[keep] for name in ("regret", "clicks", "best", "gamma", "lists")}
         diversity = {name: values[keep] for name, values in self.diversity.items()}
-        number = None if self.number is None else self.number[keep]
+        some: dict[str, Any] = {
+            name: None if (of := getattr(self, name)) is None else of[keep] for name in ("number", *SOME)
+        }
         kept = tuple(self.people[at] for at in keep)
-        return replace(self, people=kept, diversity=diversity, number=number, **fields)
+        return replace(self, people=kept, diversity=diversity, **fields, **some)
 
     def at(self, share: float) -> tuple[int, Floats]:
         """The recorded step nearest this share of the run, and the regret there (people,)."""
@@ -268,4 +276,5 @@ def _curve(rows: pl.DataFrame) -> Curve:
         ordered["list"].explode().to_numpy().reshape(people, points, K),
         {name: matrix(name) for name in DIVERSITY},
         None if first["number"].has_nulls() else first["number"].to_numpy(),
+        *(None if ordered[name].has_nulls() else matrix(name) for name in SOME),
     )

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+#: Columns that only the rows of some experiments have: with likes, and with real lists.
+SOME = ("oracle_clicks", "auc", "log_loss")
+
+
 class Store:
     """A folder of Parquet files, one per task. Each file is written completely or not at all."""
 
@@ -92,7 +96,9 @@ def _read(file: Path) -> pl.DataFrame:
     missing = [name for name in ("code", "policy_code") if name not in rows.columns]
     rows = rows.with_columns(pl.lit("").alias(name) for name in missing)
     number = pl.col("number") if "number" in rows.columns else pl.lit(None, dtype=pl.Int64).alias("number")
-    return rows.select(pl.exclude("number"), number)
+    # Only some experiments have these.
+    more = (pl.col(name) if name in rows.columns else pl.lit(None, dtype=pl.Float64).alias(name) for name in SOME)
+    return rows.select(pl.exclude("number", *SOME), number, *more)
 
 
 def run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from thali.policies import POLICIES
 from thali.policies.linear.policy import DEFAULT_OPTIMISM
@@ -33,6 +33,52 @@ PRIOR, LEARNED_PRIOR, STATIC, GROWING = INFORMED = (
     "Static",
     "CascadeLSB-growing-prior",
 )
+
+
+#: What people would use instead (:mod:`thali.lab.rivals`), in the experiments with real likes.
+RIVAL_NAMES = ("Popular", "Popular-learning", "StaticDiverse", "ItemKNN", "IALS", "EASE")
+#: The best of these, at settings chosen on training people.
+STRONG = ("ItemKNN", "IALS", "EASE")
+#: Policies that :func:`thali.fit` makes, and the parts that each of them has: its topics, whether the catalog has a
+#: quality column, whether people start from a prior, and whether topics fade.
+FIT = "Fit"
+FIT_PARTS: dict[str, dict[str, Any]] = {
+    FIT: {},
+    "Fit-given": {"topics": "given"},
+    "Fit-learned": {"topics": "learned"},
+    "Fit-both": {"topics": "both"},
+    "Fit-given-no-quality": {"topics": "given", "quality": False},
+    "Fit-no-quality": {"quality": False},
+    "Fit-no-prior": {"prior": False},
+    "Fit-steady": {"fading": False},
+}
+#: Settings that were chosen on training people, for each data set (benchmarks/likes_tuning.py).
+TUNED: dict[str, dict[str, dict[str, Any]]] = {
+    "movielens": {
+        "ItemKNN": {"neighbours": 100, "shrink": 30.0, "popularity": 0.0},
+        "IALS": {"factors": 64, "regularization": 100.0, "confidence": 15.0, "popularity": 0.0},
+        "EASE": {"regularization": 1000.0, "popularity": 0.0},
+        FIT: {"topics": "learned", "d": 60},
+    },
+    "songs-hetrec": {
+        "ItemKNN": {"neighbours": 300, "shrink": 0.0, "popularity": 0.1},
+        "IALS": {"factors": 64, "regularization": 10.0, "confidence": 5.0, "popularity": 0.03},
+        "EASE": {"regularization": 100.0, "popularity": 0.003},
+        FIT: {"topics": "both", "d": 60},
+    },
+    "yelp-core40": {
+        "ItemKNN": {"neighbours": 300, "shrink": 30.0, "popularity": 0.1},
+        "IALS": {"factors": 32, "regularization": 10.0, "confidence": 5.0, "popularity": 0.03},
+        "EASE": {"regularization": 300.0, "popularity": 0.01},
+        FIT: {"topics": "both", "d": 15},
+    },
+    "yelp-hin": {
+        "ItemKNN": {"neighbours": 100, "shrink": 30.0, "popularity": 0.03},
+        "IALS": {"factors": 32, "regularization": 10.0, "confidence": 5.0, "popularity": 0.03},
+        "EASE": {"regularization": 100.0, "popularity": 0.01},
+        FIT: {"topics": "both", "d": 15},
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +124,10 @@ class Experiment:
     """The α and σ of the linear policies. If it is empty, each policy uses its own defaults."""
     people: Literal["test", "train"] = "test"
     clicks: str = KINDS[0]
-    """How people click: one of :data:`KINDS`."""
+    """How people click: one of :data:`KINDS`; "likes" for people with known likes; "lists" for people who saw real
+    lists, whose next list is predicted (:mod:`thali.lab.likes`)."""
+    hide: str = "nothing"
+    """What people are not shown again: "nothing", "clicked" or "examined"."""
     rates: tuple[tuple[str, float], ...] = ()
     """Rates of their behavior that are fixed rather than estimated from the data set."""
     drift: Literal["", "abrupt", "gradual", "back-and-forth"] = ""
@@ -86,7 +135,7 @@ class Experiment:
     run. The empty string means never."""
     points: tuple[int, ...] = ()
     """The steps to record, in ascending order, if the run has so many, and the last step. If it is empty, 100 evenly
-    spaced steps."""
+    spaced steps. With likes and real lists, every step is recorded."""
     small: tuple[int, int] = (20, 2000)
     """People and steps of the small scale, for a run that takes minutes instead of hours."""
 
@@ -320,6 +369,59 @@ def arriving(source: str) -> Experiment:
     )
 
 
+#: How many people are held out of each data set in each of five splits, for the experiments with likes; 200 if it is
+#: not listed.
+_HELD_OUT = {"movielens": 300, "songs-hetrec": 300, "yelp-core40": 200, "yelp-hin": 300}
+
+
+def likes(source: str, K: int = 10, more: tuple[str, ...] = (), hide: str = "examined") -> Experiment:
+    """The experiment that compares policies on the real likes of held-out people, on one data set.
+
+    hide: what people are not shown again. more: the names of policies to add.
+    """
+    repeated = "" if hide == "examined" else f"-hide-{hide}"
+    start = ("CascadeLSB", "CascadeLSB-prior")
+    names = (*RIVAL_NAMES, *start, *FIT_PARTS) if hide == "examined" else ("Popular", FIT)
+    return Experiment(
+        f"likes/{source}{repeated}-K{K}",
+        source,
+        _TOPICS.get(source, 10),
+        K,
+        30,
+        users=5 * _HELD_OUT.get(source, 200),
+        splits=5,
+        policies=tuple(dict.fromkeys((*names, *more))),
+        settings=(),
+        clicks="likes",
+        hide=hide,
+        small=(20, 10),
+    )
+
+
+#: The policies that are judged by real lists.
+LISTS_POLICIES = ("Popular", "LSBGreedy", FIT, "Fit-no-quality", "Fit-learned", "Fit-both", "Fit-steady")
+
+
+def lists(source: str, users: int, splits: int = 20, more: tuple[str, ...] = ()) -> Experiment:
+    """The experiment in which policies predict what people click in their next real list.
+
+    more: the names of policies to add.
+    """
+    return Experiment(
+        f"lists/{source}",
+        source,
+        1,
+        1,
+        5,
+        users=users,
+        splits=splits,
+        policies=tuple(dict.fromkeys((*LISTS_POLICIES, *more))),
+        settings=(),
+        clicks="lists",
+        small=(100, 5),
+    )
+
+
 #: All experiments by name; those of the paper come first, in its order.
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
@@ -338,6 +440,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         *robustness("movielens"),
         *map(first_lists, _FOUR),
         *map(arriving, _FOUR),
+        *map(likes, _FOUR),
+        likes("movielens", hide="nothing"),
+        lists("ranklens", 1504),
         *_TUNING,
     )
 }
@@ -361,6 +466,8 @@ SUITES: dict[str, str] = {
     "robustness": "Every policy with every click model ('thali robustness' prints the results as a matrix)",
     "first-lists": "How good are the first lists, with and without a prior learned from other people?",
     "arriving": "People who come one after another, to a site that starts with nothing",
+    "likes": "Real likes: how many of their first lists do people click, compared with what they would use instead?",
+    "lists": "Real lists: how well is a person's next list predicted?",
     "tuning": "Which α should be the default? Measured on users of the training half only",
 }
 

@@ -50,9 +50,15 @@ def test_generated_requests(case, service, reached):
     for _ in range(2):
         reply = case.call(base_url=service.url)
         case.validate_response(reply, checks=CHECKS)
-        assert reply.status_code < 400 or not INTERNALS.search(reply.content), reply.content
+        assert reply.status_code < 400 or not internals(reply, sent=case), reply.content
         seen.add(reply.status_code)
         with_names_that_exist(case, service)
+
+
+def internals(reply, sent):
+    """What of our inside the response reveals. Messages may repeat what the request itself contained."""
+    request = repr((sent.body, sent.path_parameters, sent.query, sent.headers, sent.cookies)).lower().encode()
+    return [found for found in INTERNALS.findall(reply.content) if found.lower() not in request]
 
 
 def with_names_that_exist(case, service):
