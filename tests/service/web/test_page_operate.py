@@ -201,6 +201,22 @@ def test_the_page_shows_that_the_file_of_the_store_or_the_service_is_missing(bro
         expect(state).to_have_text("It is not known whether the store can be used.")
 
 
+def test_the_form_for_users_appears_with_the_first_figures(browser, service):
+    """If it appeared before them, they would move its button down, and a click at that moment would be lost."""
+    traffic(service)
+    held = []
+    with visit(browser, "about:blank", complaints=False) as page:
+        page.route("**/v1/stats?hours=24", lambda route: held.append(route))
+        with page.expect_request("**/v1/stats?hours=24"):
+            page.goto(f"{service.url}/#operate")
+        frames(page, 5)
+        button = page.get_by_role("button", name="Look up")
+        assert button.count() == 0
+        held[0].continue_()
+        expect(button).to_be_visible()
+        assert tiles(page)["Lists shown"] == "9"
+
+
 def test_a_user_is_shown_as_the_service_knows_them(browser, service):
     traffic(service, ("ana",), lists=5, learner="lsb")
     traffic(service, ("ana",), lists=2, learner="plain")

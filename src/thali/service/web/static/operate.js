@@ -70,6 +70,7 @@ export function operate(place, service) {
       if (stats.status === "fulfilled") drawStats(stats.value);
       drawHealth(health.status === "fulfilled" ? health.value : null);
       if (!failures.length) updated.textContent = `Updated at ${clock(Date.now() / 1000)}. Updates every ${UPDATE_MS / 1000} seconds.`;
+      if (!users.isConnected) place.append(users); // not before the first figures, which would move its button while it is pressed
     }
     timer = setTimeout(refresh, UPDATE_MS);
   }
@@ -189,6 +190,8 @@ export function operate(place, service) {
     }
   }
 
+  const users = el("section", { class: "card", "aria-label": "User" }, el("h2", {}, "Look up a user"),
+    el("form", { class: "row", submit: (event) => { event.preventDefault(); lookUp(input.value); } }, field("Name", input), el("button", { class: "main" }, "Look up")), result);
   const heads = (...names) => el("thead", {}, el("tr", {}, names.map(([name, kind]) => el("th", { scope: "col", class: kind ?? "" }, name))));
   const scroll = (label, table) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);
   place.append(
@@ -203,8 +206,6 @@ export function operate(place, service) {
       el("section", { class: "card", "aria-label": "Store" }, el("h2", {}, "Store"), state, store),
       el("section", { class: "card", "aria-label": "Slowest requests" }, el("h2", {}, "Slowest requests"), scroll("Slowest requests", el("table", { class: "figures" },
         heads(["Duration", "num"], ["Request"], ["Status", "num"], ["Ended at"], ["Request id in the log"]), slowest)))),
-    el("section", { class: "card", "aria-label": "User" }, el("h2", {}, "Look up a user"),
-      el("form", { class: "row", submit: (event) => { event.preventDefault(); lookUp(input.value); } }, field("Name", input), el("button", { class: "main" }, "Look up")), result),
   );
   refresh();
   return () => {
