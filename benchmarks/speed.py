@@ -179,7 +179,7 @@ def compared(policies: Sequence[thali.Policy], model: thali.ClickModel, *, warm:
         for n, (policy, state) in enumerate(zip(policies, states, strict=True)):
             for _ in range(5):
                 begin = time.perf_counter()
-                lists = policy.recommend(state)
+                lists = policy.recommend(state, rng=rng)
                 middle = time.perf_counter()
                 clicks = model.sample(lists, rng)
                 resumed = time.perf_counter()

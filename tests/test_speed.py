@@ -51,7 +51,8 @@ def test_a_million_items_take_milliseconds():
 def test_dense_weights_are_never_slower_than_numpy(kind, floor):
     """Dirichlet(1): 5 times as fast on an Intel Xeon, 2.5 to 3.9 times on an AMD EPYC, where NumPy is quicker."""
     (ratio,) = printed(
-        f"print(np.median(speed.measure(cases.dense({kind!r}), 10, warm=100, repeats=4, every=2)['ratio']))"
+        f"times = speed.measure(cases.dense({kind!r}), 10, warm=100, repeats=12, every=2)\n"
+        "print(np.quantile(times['numpy'], 0.25) / np.quantile(times['thali'], 0.25))"
     )
     assert ratio >= floor
 
@@ -108,20 +109,22 @@ def test_the_index_of_a_million_items_is_small_and_is_changed_within_a_milliseco
 
 
 @pytest.mark.slow
-def test_every_policy_except_divrank_takes_at_most_a_hundred_microseconds_per_step():
+def test_every_policy_except_divrank_takes_at_most_fifteen_times_as_long_as_cascadelsb():
     """DivRank is slower because its random walk is its definition (docs/policies.md).
 
-    The times are lower quartiles, because other processes disturb the measurement.
+    The policies take turns, because a shared machine may be several times slower for minutes. CascadeLSB itself is
+    compared with NumPy above.
     """
-    *fast, divrank = printed(
+    lsb, *others, divrank = printed(
         "import thali\n"
         "case = cases.like_movielens(np.random.default_rng(0), users=50)\n"
-        "names = sorted(thali.POLICIES, key=lambda name: name == 'DivRank')\n"
-        "print(*(np.quantile(speed.step(thali.POLICIES[name](case.catalog, 12), case.model), 0.25) for name in names))"
+        "names = sorted(thali.POLICIES, key=lambda name: (name != 'CascadeLSB') + (name == 'DivRank'))\n"
+        "policies = [thali.POLICIES[name](case.catalog, 12) for name in names]\n"
+        "print(*np.median(speed.compared(policies, case.model, warm=100, repeats=20), axis=1))"
     )
-    assert len(fast) == len(thali.POLICIES) - 1
-    assert max(fast) <= 100e-6
-    assert divrank <= 2e-3
+    assert len(others) == len(thali.POLICIES) - 2
+    assert max(others) <= 15 * lsb
+    assert divrank <= 60 * lsb
 
 
 @pytest.mark.slow

@@ -99,22 +99,26 @@ def test_importing_compiles_nothing():
 @pytest.mark.parametrize(
     ("arguments", "limit"),
     [
-        (("-c", "import thali"), 0.7),
-        (("-c", "import thali; thali.CascadeLSB"), 0.7),
+        (("-c", "import thali"), 0.15),
+        (("-c", "import thali; thali.CascadeLSB"), 1.4),
         (("-m", "thali", "--help"), 0.4),
         (("-m", "thali", "run", "--help"), 0.7),  # typer imports pydantic for a command's options
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_first_use_is_quick(arguments, limit):
-    """Take the best of up to thirty processes, because other programs may be using the machine."""
+    """Compared with importing Numba and SciPy, which every list needs: 0.25 to 0.75 s on one machine, as others use it.
 
-    def seconds():
+    Both take turns, and the best of each counts, because other programs may be using the machine.
+    """
+
+    def seconds(*words):
         begin = perf_counter()
-        fresh(*arguments)
+        fresh(*words)
         return perf_counter() - begin
 
-    times = []
-    while len(times) < 30 and min(times, default=limit) >= limit:
-        times.append(seconds())
-    assert min(times) < limit
+    own, imports = [], []
+    while len(own) < 3 or (len(own) < 15 and min(own) >= limit * min(imports)):
+        own.append(seconds(*arguments))
+        imports.append(seconds("-c", "import numba, scipy.sparse"))
+    assert min(own) < limit * min(imports), (own, imports)
