@@ -108,7 +108,8 @@ def fit(
     titles: readable names of items, for the names of learned topics. By default those of the log.
     half_life: in the unit of the data's times. A like, or an examined position of a log, counts half as much if it is
         so much older than the latest one. A person counts as much as their latest like.
-    seed: random seed.
+    seed: random seed. The same seed and data give the same result on the same kind of processor. Another one may round
+        sums differently, and learn other topics, which are about as good.
 
     Cost: for n likes, O(n·d) for each of 65 iterations, plus O(d³) for each iteration of Prior.learn. With a log or a
     half-life, this is O(d³) for each of at most 5,000 people. A million likes with d=60 take less than a minute
