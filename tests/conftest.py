@@ -11,7 +11,7 @@ from hypothesis import settings
 from postgres_server import PostgresServer
 
 # Failed assertions in these helpers are reported in full, as those of the tests.
-pytest.register_assert_rewrite("browser", "page_checks", "page_film", "playing", "reasons")
+pytest.register_assert_rewrite("browser", "page_checks", "page_film", "playing", "reasons", "running")
 # The first example of a test may compile kernels.
 settings.register_profile("thali", deadline=None)
 settings.load_profile("thali")

@@ -43,3 +43,12 @@ def thali_here(*words, cwd="."):
                 print(code, file=errors)
                 code = 1
     return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())
+
+
+def assert_refused(*words, said, folder):
+    """Assert that a command in this folder fails with a message that says this, and stores no results."""
+    done = thali_here(*words, cwd=folder)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(folder.rglob("*.parquet"))

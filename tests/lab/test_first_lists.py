@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 from publisher import write_movielens
-from running import Inline, thali_command, thali_here
+from running import Inline, assert_refused, thali_command, thali_here
 from scipy import stats
 
 import thali
@@ -324,8 +324,4 @@ def test_workers_import_your_own_policy_from_the_current_folder(data, folder):
     ],
 )
 def test_a_wrong_command_is_one_sentence(words, said, folder):
-    done = thali_here("first-lists", *words, cwd=folder)
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not list(folder.rglob("*.parquet"))
+    assert_refused("first-lists", *words, said=said, folder=folder)

@@ -8,7 +8,7 @@ import pytest
 
 import thali
 from thali.datasets.interactions import Interactions
-from thali.lab.rivals import GRIDS, RIVALS, ItemKNN, KnownLikes, Popular, hold_out, lists_with_a_click, tune
+from thali.lab.rivals import GRIDS, RIVALS, ItemKNN, KnownLikes, Popular, lists_with_a_click, tune
 
 L, K = 30, 4
 
@@ -56,14 +56,14 @@ def test_no_candidate_is_fitted_to_the_people_who_judge_it():
         return Popular(catalog, K, likes) if wanted else ItemKNN(catalog, K, likes)
 
     tuned = tune(make, [{"wanted": 1}, {"wanted": 0}], everybody, people=20, lists=3, K=K, seed=5)
-    rest, validation = hold_out(everybody, 20, seed=5)
+    rest, validation = everybody.hold_out(20, seed=5)
     for used in fitted:
         assert used.users == rest.users
         assert used.items == everybody.items
     assert sorted(rest.users + validation.users) == list(everybody.users)
     assert len(validation.users) == 20
     assert len(rest) + len(validation) == len(everybody)
-    assert hold_out(everybody, 20, seed=6)[1].users != validation.users
+    assert everybody.hold_out(20, seed=6)[1].users != validation.users
     liked = validation.matrix().toarray() > 0
     for trial, policy in zip(tuned.trials, (Popular, ItemKNN), strict=True):
         likes = KnownLikes(rest)
@@ -103,7 +103,7 @@ def test_bad_input_is_refused():
             "people of hold_out must be a whole number from 1 to 59, got 60",
         ),
         (lambda: tune(Popular, [{}], people, people=20, lists=4), "lists must be a whole number from 1 to 3, got 4"),
-        (lambda: tune(Popular, [{}], likes, people=20), "data of hold_out must be a thali.datasets.Interactions, got"),
+        (lambda: tune(Popular, [{}], likes, people=20), "train of tune must be a thali.datasets.Interactions, got"),
         (
             lambda: lists_with_a_click(Popular(likes.catalog, K, likes), np.ones((2, L + 1), bool), 1),
             r"liked must have shape \(people, L\) = \(2, 30\), got \(2, 31\)",
@@ -118,7 +118,7 @@ def test_on_real_likes_all_personal_rivals_are_ahead_of_popular_films():
     folder = Path(os.environ.get("THALI_DATA") or Path(__file__).parents[3] / "shared" / "data")
     if not (folder / "ml-1m").is_dir():
         pytest.skip(f"MovieLens 1M is not at {folder}: set $THALI_DATA to the folder that holds ml-1m/")
-    train, test = hold_out(thali.datasets.movielens_1m(root=folder).attracted(at_least=4), 300, seed=0)
+    train, test = thali.datasets.movielens_1m(root=folder).attracted(at_least=4).hold_out(300, seed=0)
     likes, liked = KnownLikes(train), test.matrix().toarray() > 0
 
     def share(name, **settings):

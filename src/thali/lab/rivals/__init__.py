@@ -12,7 +12,7 @@ from thali.lab.rivals.factors import IALS
 from thali.lab.rivals.items import EASE, ItemKNN
 from thali.lab.rivals.likes import KnownLikes
 from thali.lab.rivals.popular import Popular
-from thali.lab.rivals.tuning import GRIDS, Trial, Tuning, hold_out, lists_with_a_click, tune
+from thali.lab.rivals.tuning import GRIDS, Trial, Tuning, lists_with_a_click, tune
 
 #: For each name, a class (or a class with some settings) that creates the policy from a catalog, K and likes.
 RIVALS: dict[str, Callable[..., LikesPolicy]] = {
@@ -36,7 +36,6 @@ __all__ = [
     "StaticDiverse",
     "Trial",
     "Tuning",
-    "hold_out",
     "lists_with_a_click",
     "tune",
 ]

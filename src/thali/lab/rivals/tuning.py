@@ -125,7 +125,8 @@ def tune(
     tried = [dict(candidate) for candidate in checks.sequence("candidates of tune", candidates)]
     if not tried:
         raise ValueError("candidates of tune must contain at least one set of settings, got none")
-    rest, validation = hold_out(train, people, seed)
+    checks.instance("train of tune", train, Interactions)
+    rest, validation = train.hold_out(people, seed)
     likes = KnownLikes(rest)
     liked = validation.matrix().toarray().astype(np.bool_)
     trials = []
@@ -134,12 +135,6 @@ def tune(
         if progress is not None:
             progress(trials[-1])
     return Tuning(tuple(trials))
-
-
-def hold_out(data: Interactions, people: int, seed: int = 0) -> tuple[Interactions, Interactions]:
-    """Hold out this many people, chosen at random. Return (the others, those held out); both have all items."""
-    own: Interactions = checks.instance("data of hold_out", data, Interactions)
-    return own.hold_out(people, seed)
 
 
 def lists_with_a_click(policy: Policy, liked: Booleans, lists: int, seed: int = 0) -> Booleans:
