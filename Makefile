@@ -1,5 +1,5 @@
 # The commands that README, docs and CI use. Each creates the environment .venv if it is missing or out of date.
-.PHONY: help demo page picture screenshots reproduce test test-slow check format docs messages wheels bench mechanisms bench-serve compare first-use alpha prior-alpha first-lists quality likes-tuning theory clean
+.PHONY: help demo page picture screenshots reproduce test test-slow check format docs messages wheels bench mechanisms bench-serve compare first-use alpha prior-alpha first-lists quality likes-tuning live theory clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -101,6 +101,9 @@ quality: .venv/dev ## Measure what the quality of items brings and what explorin
 
 likes-tuning: .venv/dev ## Choose settings for the experiments with real likes, on training people; DATA=folder of the data
 	@$(BIN)/python benchmarks/likes_tuning.py $(if $(DATA),--data $(DATA))
+
+live: .venv/dev ## Measure first lists, histories and learned priors over HTTP, and update docs/live.md; DATA=folder of the data
+	$(BIN)/python benchmarks/live.py $(if $(DATA),--data $(DATA))
 
 theory: .venv/dev ## Check the paper's theorems and lemmas numerically
 	$(BIN)/python benchmarks/theory.py

@@ -25,6 +25,7 @@ def routes(service):
     simulation = {"policies": ["CascadeLSB", "CascadeUCB1"], "steps": 20, "trace": True, "points": [10, 20]}
     change = {"step": 5, "theta": dict.fromkeys(client_topics(service), 0.1)}
     yield "POST", "/v1/recommend", {"user": "ben"}, types.Shown
+    yield "POST", "/v1/recommend", {"user": "ben", "explain": True}, types.Shown
     yield "POST", "/v1/feedback", {"impression": impression.id, "clicked": impression.clicked}, types.Answer
     batch = [{"impression": impression.id, "clicked": clicked} for clicked in (impression.clicked, [0, 1])]
     yield "POST", "/v1/feedback", batch, types.Results
@@ -35,6 +36,8 @@ def routes(service):
     yield "GET", "/v1/users/nobody", None, types.Error
     yield "GET", "/v1/items?limit=2", None, types.Items
     yield "GET", "/v1/items/i1", None, types.Item
+    yield "PUT", "/v1/items", {"items": [{"item": "i99", "topics": ["drama"]}]}, types.ItemsChanged
+    yield "GET", "/v1/prior", None, types.Priors
     yield "GET", "/v1/topics", None, types.Topics
     yield "GET", "/v1/stats", None, types.Stats
     yield "POST", "/v1/simulations", {**simulation, "changes": [change]}, types.Simulated

@@ -100,11 +100,24 @@ def small_catalog(items: int = 24) -> thali.Catalog:
 
 
 @contextmanager
-def serving(folder: Path, *, catalog: thali.Catalog | None = None, port: int = 0, **settings: Any) -> Iterator[Serving]:
-    """Serve a catalog with lists of 4 items. The store and the log are in the folder. port: 0 means any free port."""
-    catalog = small_catalog() if catalog is None else catalog
-    file, log_file = folder / "catalog.parquet", folder / "log.jsonl"
-    thali.save_catalog(catalog, file)
+def serving(
+    folder: Path,
+    *,
+    catalog: thali.Catalog | None = None,
+    catalog_file: Path | None = None,
+    port: int = 0,
+    **settings: Any,
+) -> Iterator[Serving]:
+    """Serve a catalog, or a catalog file, with lists of 4 items. The store and the log are in the folder.
+
+    port: 0 means any free port.
+    """
+    file, log_file = catalog_file or folder / "catalog.parquet", folder / "log.jsonl"
+    if catalog_file is None:
+        catalog = small_catalog() if catalog is None else catalog
+        thali.save_catalog(catalog, file)
+    else:
+        catalog = thali.load_catalog(file)
     chosen = Settings(
         catalog=str(file),
         **{

@@ -16,13 +16,18 @@ from thali_client.transport import Transport
 from thali_client.types import (
     About,
     Answer,
+    CatalogLoaded,
     Export,
     Forgotten,
     Health,
     HistoryPage,
+    HistoryRemoved,
     Impression,
     Item,
     Items,
+    ItemsChanged,
+    LearnerPrior,
+    Priors,
     Results,
     Shown,
     Simulated,
@@ -34,18 +39,24 @@ from thali_client.types import (
 
 T = TypeVar("T")
 BATCH = 1000  # impressions in one feedback request
+ITEMS = 10_000  # items in one bulk update
 PAGE = 100
 
 # One decoder per type, created only once, because creating a decoder takes longer than using it.
 _about = Decoder(About).decode
 _answer = Decoder(Answer).decode
+_catalog_loaded = Decoder(CatalogLoaded).decode
 _export = Decoder(Export).decode
 _forgotten = Decoder(Forgotten).decode
 _health = Decoder(Health).decode
 _history_page = Decoder(HistoryPage).decode
+_history_removed = Decoder(HistoryRemoved).decode
 _impression = Decoder(Impression).decode
 _item = Decoder(Item).decode
 _items = Decoder(Items).decode
+_items_changed = Decoder(ItemsChanged).decode
+_learner_prior = Decoder(LearnerPrior).decode
+_priors = Decoder(Priors).decode
 _results = Decoder(Results).decode
 _shown = Decoder(Shown).decode
 _simulated = Decoder(Simulated).decode
@@ -115,17 +126,21 @@ class Client:
         exclude: Iterable[str] | None = None,
         learner: str | None = None,
         alpha: float | None = None,
+        hide: str | None = None,
+        explain: bool | None = None,
     ) -> Shown:
         """Get a list for a user. The service stores it as an impression, to which feedback refers.
 
-        K is the most items. The list is shorter if fewer items are left to choose from.
+        K is the most items. The list is shorter if fewer items are left to choose from. hide: what not to show again,
+        such as "nothing" or "clicked", instead of the rule of the service. explain: whether the items have reasons by
+        topic and in words.
 
         If a response is lost and the call is retried, the first impression stays in the store, although nobody saw its
         list. It gets no feedback. A service that treats missing feedback as no click also does so for this impression.
         """
         body = _given(
             user=user, K=K, candidates=_names("candidates", candidates), exclude=_names("exclude", exclude),
-            learner=learner, alpha=alpha,
+            learner=learner, alpha=alpha, hide=hide, explain=explain,
         )  # fmt: skip
         return self._call("POST", "/v1/recommend", _shown, body)
 
@@ -207,9 +222,43 @@ class Client:
         """Get an item and its weights by topic."""
         return self._call("GET", f"/v1/items/{_path('item', item)}", _item)
 
-    def put_item(self, item: str, weights: Mapping[str, float]) -> Item:
-        """Add an item or change its weights."""
-        return self._call("PUT", f"/v1/items/{_path('item', item)}", _item, {"weights": dict(weights)})
+    def put_item(
+        self, item: str, weights: Mapping[str, float] | None = None, *, topics: Iterable[str] | None = None
+    ) -> Item:
+        """Add an item or change its weights. With topics instead, it gets the weights that such items usually have."""
+        body = _given(weights=None if weights is None else dict(weights), topics=_names("topics", topics))
+        return self._call("PUT", f"/v1/items/{_path('item', item)}", _item, body)
+
+    def put_items(self, items: Iterable[Mapping[str, Any]]) -> int:
+        """Add, change or remove many items, such as {"item": "Ronin", "topics": ["crime"]}. Returns how many.
+
+        Each has the name ``item`` and either ``weights``, ``topics`` or ``remove=True``. They are sent in requests of
+        10,000. Each request is carried out as a whole or, if one of its items is not valid, not at all.
+        """
+        changed, remaining = 0, iter([dict(item) for item in items])
+        while batch := list(islice(remaining, ITEMS)):
+            changed += self._call("PUT", "/v1/items", _items_changed, {"items": batch}).changed
+        return changed
+
+    def load_catalog(self, *, discard_changes: bool = False) -> CatalogLoaded:
+        """Let the service load its catalog file again, without a restart.
+
+        discard_changes: whether changes made to items through the API may be lost.
+        """
+        return self._call("POST", "/v1/catalog", _catalog_loaded, {"discard_changes": discard_changes})
+
+    def priors(self) -> dict[str, LearnerPrior]:
+        """Get the prior of each learner: what it believes about people before their first click."""
+        return self._call("GET", "/v1/prior", _priors).learners
+
+    def learn_prior(self, learner: str | None = None) -> LearnerPrior:
+        """Let the service learn the prior of a learner from its users now. May need a longer timeout."""
+        return self._call("POST", "/v1/prior", _learner_prior, _given(learner=learner))
+
+    def remove_history(self, user: str, history: str) -> HistoryRemoved:
+        """Remove what was learned about a user from a history (``thali learn-from``)."""
+        path = f"/v1/users/{_path('user', user)}/histories/{_path('history', history)}"
+        return self._call("DELETE", path, _history_removed)
 
     def remove_item(self, item: str) -> Item:
         """Remove an item and return it. Raises NotFound for an unknown item.

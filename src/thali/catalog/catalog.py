@@ -279,7 +279,15 @@ class Catalog:
         return e
 
     def _typical(self, item: int | None, topics: Any) -> Floats:
-        """Check the names of topics. Return the weights (d,) that items other than this one have on average on them."""
+        """Return :meth:`typical` for an item that may be in the catalog already."""
+        return self.typical(topics, other_than=item)
+
+    def typical(self, topics: Any, *, other_than: int | None = None) -> Floats:
+        """Check the names of topics. Return the weights (d,) that items other than this one have on average on them.
+
+        See :func:`thali.catalog.columns.typical_weights`. Cost: O(nnz).
+        """
+        item = other_than
         numbers = [self.topic_index(name) for name in checks.sequence("topics of put", topics)]
         if not numbers or len(set(numbers)) < len(numbers):
             raise ValueError(f"topics of put must be one or more different names, got {topics!r}")
@@ -322,6 +330,10 @@ class Catalog:
             self._set_entries(matrix)
             self._derived = {}
             self._changed()
+
+    def dense_column(self, topic: Hashable) -> Floats:
+        """Return the weights of all items on one topic (L,), as a new array. Cost: O(nnz)."""
+        return np.asarray(self.csr[:, [self.topic_index(topic)]].toarray()).ravel()
 
     def _place(self, e: int, size: int) -> int:
         """Return where to write the topics and weights of item e, if it has ``size`` topics.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from hashlib import file_digest
 from io import BytesIO
 from itertools import compress
@@ -21,7 +21,7 @@ from thali.datasets.files import codes_of, polars
 from thali.datasets.parquet import read_columns, unreadable
 from thali.tools import checks
 from thali.tools.files import atomic_file
-from thali.tools.types import Integers
+from thali.tools.types import Floats, Integers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,13 +34,22 @@ STEADY_FORMAT = "thali-catalog-2"
 COLUMNS = ("item", "topics", "weights")
 
 
-def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
+def save_catalog(
+    catalog: Catalog,
+    path: str | os.PathLike[str],
+    *,
+    columns: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Write a catalog to one Parquet file, atomically. Removed items are not written, so later items get lower numbers.
 
     The file has one row for each item, in the order of the item numbers, with the columns ``item`` (text), ``topics``
     (a list of text) and ``weights`` (a list of numbers). The metadata of the file contain all topics, in order, the
     coverage and, if some topics are steady, which topics fade. Names are converted to text, so that 5 becomes "5". It
     is an error if two names become the same text, or if the catalog has a custom coverage object.
+
+    columns: more columns of the file by name, with one number for each item (L,), in the order of the item numbers.
+    metadata: more metadata of the file, as text by key. :func:`load_catalog` reads neither of them.
 
     Cost: O(nnz + L), about 2 s for a million items with 3 topics each.
     """
@@ -52,6 +61,9 @@ def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
         )
     if not len(catalog):
         raise ValueError("catalog of save_catalog must have at least one item that has not been removed, got none")
+    extra = _extra_columns(catalog, columns or {})
+    if KEY in (metadata or {}):
+        raise ValueError(f"metadata of save_catalog must not have the key {KEY!r}, which describes the catalog")
     pl = polars()
     items = _texts("items", compress(catalog.items, catalog.present))
     topics = _texts("topics", catalog.topics)
@@ -75,7 +87,8 @@ def save_catalog(catalog: Catalog, path: str | os.PathLike[str]) -> None:
     if not catalog.fading.all():
         about = {**about, "format": STEADY_FORMAT, "fading": catalog.fading.tolist()}
     written = BytesIO()  # so that a full disk raises OSError, not an error of polars
-    frame.select(COLUMNS).write_parquet(written, metadata={KEY: json.dumps(about)})
+    frame = frame.select(COLUMNS).with_columns(pl.Series(name, values) for name, values in extra.items())
+    frame.write_parquet(written, metadata={KEY: json.dumps(about), **(metadata or {})})
     with atomic_file(path) as file:
         file.write(written.getbuffer())
 
@@ -115,6 +128,26 @@ def catalog_digest(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 digest of a catalog file as 64 hexadecimal digits. It identifies the catalog."""
     with open(path, "rb") as file:
         return file_digest(file, "sha256").hexdigest()
+
+
+def file_metadata(path: str | os.PathLike[str], key: str) -> str | None:
+    """Return the text with this key in the metadata of a Parquet file, or None if there is none."""
+    try:
+        found: str | None = polars().read_parquet_metadata(path).get(key)
+    except unreadable() as error:
+        raise ValueError(f"{path} is not a complete Parquet file: {error}") from error
+    return found
+
+
+def _extra_columns(catalog: Catalog, columns: Mapping[str, Any]) -> dict[str, Floats]:
+    """Check columns of numbers, and return them without the removed items."""
+    checked = {}
+    for name, values in columns.items():
+        if name in COLUMNS:
+            raise ValueError(f"columns of save_catalog must not be called {', '.join(COLUMNS)}, got {name!r}")
+        numbers = checks.floats(f"column {name!r} of save_catalog", values, (catalog.L,), "(L,)")
+        checked[name] = numbers[catalog.present]
+    return checked
 
 
 def _texts(what: str, names: Iterable[Hashable]) -> list[str]:
@@ -221,10 +254,7 @@ def _about(path: Path) -> tuple[list[str], str, Any] | None:
 
     Return None if another tool wrote the file.
     """
-    try:
-        found = polars().read_parquet_metadata(path).get(KEY)
-    except unreadable() as error:
-        raise ValueError(f"{path} is not a complete Parquet file: {error}") from error
+    found = file_metadata(path, KEY)
     if found is None:
         return None
     try:

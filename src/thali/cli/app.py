@@ -27,6 +27,7 @@ for command in (
     demo.demo,
     serve.serve,
     store.replay,
+    store.learn_from,
     store.backup,
     store.restore,
     store.export,

@@ -49,16 +49,55 @@ def serve(
             "A list is shorter if fewer items are left to choose from.",
         ),
     ] = None,
-    sigma: Annotated[float | None, typer.Option(help="Learning rate σ (default: 0.1).")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Exploration parameter α (default: 0.8/σ).")] = None,
+    sigma: Annotated[
+        float | None, typer.Option(help="Learning rate σ (default: that of the prior, or 0.1 without one).")
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            help="Exploration parameter α (default: 0.8/σ; with a prior, it grows slowly with the number of lists)."
+        ),
+    ] = None,
     learner: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TEXT",
             help="Run several learners, and give each a share of the users. Repeat this option for each learner: "
-            "'NAME: POLICY K=10 sigma=0.1 alpha=8 share=0.5'. Replaces --policy, --K, --sigma and --alpha.",
+            "'NAME: POLICY K=10 sigma=0.1 alpha=8 prior=learn share=0.5'. Replaces --policy, --K, --sigma, --alpha and "
+            "--prior.",
         ),
     ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|none|learn",
+            help="What to believe about people before their first click: a file written by prior.save, 'none', or "
+            "'learn' to learn it from the users of this service, starting from the prior of the catalog file "
+            "(default: the prior of the catalog file, if it has one). Ignored with --learner, which has prior=.",
+        ),
+    ] = None,
+    prior_every: Annotated[
+        float, typer.Option(min=1.0, help="Learn priors again after this many seconds, with 'learn'.")
+    ] = 3600.0,
+    prior_fallback: Annotated[
+        bool,
+        typer.Option(
+            "--prior-fallback",
+            help="Return to the prior of the catalog file if a learned prior predicts clicks worse than a static list "
+            "or popular items would.",
+        ),
+    ] = False,
+    hide: Annotated[
+        str,
+        typer.Option(
+            help="What users are not shown again: nothing, clicked, examined, examined:20 (for 20 lists), examined:7d "
+            "(for 7 days), fading:5 (longer, the more often it was examined), or several with commas between them."
+        ),
+    ] = "nothing",
+    quality_every: Annotated[
+        float,
+        typer.Option(min=1.0, help="Refresh the quality of items after this many seconds, if there were new clicks."),
+    ] = 300.0,
     no_click_after: Annotated[
         float | None,
         typer.Option(
@@ -94,7 +133,9 @@ def serve(
 
     Open the service's address in a browser to try it out. The API reference is at /docs.
 
-    Example: thali serve films.parquet --K 10
+    To load a changed catalog file without a restart, send the process SIGHUP or call POST /v1/catalog.
+
+    Example: thali serve films.parquet --K 10 --prior learn --hide clicked
 
     Example: thali serve films.parquet --store postgresql://db/thali --workers 4
     """
@@ -112,11 +153,15 @@ def serve(
         store=store,
         learners=tuple(map(LearnerSetting.read, learner))
         if learner
-        else (LearnerSetting("default", policy, K, sigma, alpha),),
+        else (LearnerSetting("default", policy, K, sigma, alpha, prior=prior),),
         no_click_after=no_click_after,
         keep_days=keep_days,
         cache_mb=cache_mb,
         new_catalog=new_catalog,
+        hide=hide,
+        prior_every=prior_every,
+        prior_fallback=prior_fallback,
+        quality_every=quality_every,
         keys=() if keys is None else read_keys(keys),
         hosts=(*LOOPBACK, host) if keys is None else (),
         log_requests=log_requests,

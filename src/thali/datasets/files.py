@@ -217,6 +217,7 @@ def collect(
     lowest: float = -np.inf,
     highest: float = np.inf,
     frame: pl.DataFrame | None = None,
+    rows: np.ndarray | None = None,
 ) -> Interactions:
     """Create Interactions from a table with the columns user, item, value and optionally time (in this order).
 
@@ -224,19 +225,22 @@ def collect(
     between lowest and highest, is an error that names the line. items_path: the file that the names are from, for this
     message. duplicates: what to do with a repeated pair of user and item: raise an "error", keep the "last" value and
     time, or "sum" the values and keep the latest time. None also raises an error; use it if the user cannot choose.
-    frame: the rows of the table in the order of the file, if they have already been read.
+    frame: the rows of the table in the order of the file, if they have already been read. rows: if some of them have
+    been left out, the number of each in the file, from 0.
     """
     pl = polars()
     frame = table.read() if frame is None else frame
+
+    def place(row: Any) -> str:
+        return table.place(int(row if rows is None else rows[row]))
+
     user_name, item_name, value_name = frame.columns[:3]
     time = {name: frame[name].cast(pl.Float64).to_numpy() for name in frame.columns[3:]}
     value = frame[value_name].cast(pl.Float64).to_numpy()
     wrong = np.flatnonzero((value < lowest) | (value > highest) | ~np.isfinite(value))
     if wrong.size:
         rule = f"from {lowest:g} to {highest:g}" if isfinite(highest) else f"at least {lowest:g}"
-        raise ValueError(
-            f"{table.path}, {table.place(int(wrong[0]))}: {value_name} must be {rule}, got {value[wrong[0]]:g}"
-        )
+        raise ValueError(f"{table.path}, {place(wrong[0])}: {value_name} must be {rule}, got {value[wrong[0]]:g}")
     order = sorted(range(len(names)), key=lambda at: names[at])
     items = [names[at] for at in order]
     users, user = codes_of(frame[user_name])
@@ -247,9 +251,7 @@ def collect(
     unknown = np.flatnonzero(item < 0)
     if unknown.size:
         row = int(unknown[0])
-        raise ValueError(
-            f"{table.path}, {table.place(row)}: {item_name} {frame[item_name][row]!r} is not in {items_path}"
-        )
+        raise ValueError(f"{table.path}, {place(row)}: {item_name} {frame[item_name][row]!r} is not in {items_path}")
     all_topics, membership = memberships([topics[at] for at in order])
     arrays = {"user": user, "item": item, "value": value, **time}
     interactions = Interactions(users, items, all_topics, membership=membership, **arrays)
@@ -259,7 +261,7 @@ def collect(
     if duplicates is None or duplicates == "error":
         choice = " (to allow this, set duplicates to 'last' or 'sum')" if duplicates else ""
         raise ValueError(
-            f"{table.path}, {table.place(repeated)}: user {users[user[repeated]]!r} and item "
+            f"{table.path}, {place(repeated)}: user {users[user[repeated]]!r} and item "
             f"{items[item[repeated]]!r} appear twice{choice}"
         )
     by_pair = pl.DataFrame(arrays).group_by("user", "item", maintain_order=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from thali.datasets.files import Duplicates, Kind, Table, collect, polars
 from thali.datasets.interactions import Interactions
@@ -14,6 +16,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 COLUMNS: dict[str, Kind] = {"user": "text", "item": "text", "value": "number", "time": "number"}
+
+
+class LeftOut(NamedTuple):
+    """What :func:`tables_of_known_items` has left out."""
+
+    interactions: int
+    """The number of rows."""
+    items: tuple[str, ...]
+    """The names of their items, in the order in which they first appear."""
 
 
 def tables(
@@ -42,9 +53,26 @@ def tables(
     Cost: a few passes over the rows with polars, and a sort of the pairs.
 
     """
+    found, _ = _tables(Path(interactions), None if items is None else Path(items), separator, duplicates, False)
+    return found
+
+
+def tables_of_known_items(
+    interactions: str | Path, items: str | Path, *, separator: str = "|", duplicates: Duplicates = "error"
+) -> tuple[Interactions, LeftOut]:
+    """Load interactions as :func:`tables` does, but leave out those with items that are not in the file of items.
+
+    Such items have usually been removed from the file since. Users who have no other interactions are left out too.
+    Return the interactions, and what was left out.
+    """
+    return _tables(Path(interactions), Path(items), separator, duplicates, True)
+
+
+def _tables(
+    rows_path: Path, items_path: Path | None, separator: str, duplicates: Duplicates, only_known: bool
+) -> tuple[Interactions, LeftOut]:
     if duplicates not in ("error", "last", "sum"):
         raise ValueError(f"duplicates of tables must be 'error', 'last' or 'sum', got {duplicates!r}")
-    rows_path, items_path = Path(interactions), None if items is None else Path(items)
     topics = {} if items_path is None else item_topics(items_path, separator)
     table = table_of(rows_path, COLUMNS, optional=("value", "time"))
     frame = table.read()
@@ -55,10 +83,17 @@ def tables(
     if items_path is None:
         topics = {name: [] for name in frame["item"].unique().to_list()}
     listed = pl.Series("item", list(topics), dtype=pl.String)
+    rows, left_out = None, LeftOut(0, ())
+    if only_known:
+        known = frame["item"].is_in(listed.implode()).to_numpy()
+        unknown = frame.filter(~known)["item"]
+        left_out = LeftOut(len(unknown), tuple(unknown.unique(maintain_order=True).to_list()))
+        frame, rows = frame.filter(known), np.flatnonzero(known)
     whole = {"user": reads_whole(frame["user"]), "item": reads_whole(frame["item"]) and reads_whole(listed)}
     frame = frame.with_columns(pl.col(name).cast(pl.Int64) for name, is_whole in whole.items() if is_whole)
     names = [int(name) for name in topics] if whole["item"] else list(topics)
-    return collect(table, names, list(topics.values()), items_path=items_path, duplicates=duplicates, frame=frame)
+    files = {"items_path": items_path, "frame": frame, "rows": rows}
+    return collect(table, names, list(topics.values()), duplicates=duplicates, **files), left_out
 
 
 def table_of(path: Path, columns: dict[str, Kind], *, optional: tuple[str, ...] = ()) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
@@ -40,7 +41,10 @@ LEAST_QUALITY = 1e-6
 
 @dataclass(frozen=True, repr=False)
 class Start:
-    """What :func:`fit` returns: everything that a policy needs to be good from the first list."""
+    """What :func:`fit` returns: everything that a policy needs to be good from the first list.
+
+    :meth:`policy` returns a policy that uses it, and :meth:`save` writes it to a file.
+    """
 
     catalog: Catalog
     """The items with their topics. The last topic is "quality", which is steady."""
@@ -64,6 +68,16 @@ class Start:
     def policy(self, K: int, **settings: Any) -> CascadeLSB:
         """Return CascadeLSB with this catalog and prior. settings: those of CascadeLSB."""
         return CascadeLSB(self.catalog, K, **{"prior": self.prior, **settings})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one catalog file, atomically. ``thali serve`` and :func:`thali.load_catalog` read it.
+
+        Names of items and topics are converted to text. :func:`thali.starting.load_catalog_file` loads everything
+        again, bit for bit.
+        """
+        from thali.starting.file import save_start
+
+        save_start(self, path)
 
 
 def fit(

@@ -134,7 +134,7 @@ def test_the_page_loads_from_this_host_only(service):
         assert reply.headers["content-type"].startswith(("text/css", "text/javascript"))
     document = service.ask("GET", "/openapi.json").json
     assert document["openapi"].startswith("3.")
-    assert len(document["paths"]) == 17
+    assert len(document["paths"]) == 20
 
 
 def test_a_forgotten_user_leaves_no_trace_in_the_file(tmp_path):

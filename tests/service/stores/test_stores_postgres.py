@@ -167,5 +167,5 @@ def test_names_are_ordered_by_code_point(store):
             "SELECT table_name, column_name FROM information_schema.columns "
             "WHERE table_schema = current_schema() AND collation_name = 'C'"
         )
-    assert len(columns) == sum(s.count("{text}") for s in MIGRATIONS[0])
+    assert len(columns) == sum(s.count("{text}") for migration in MIGRATIONS for s in migration)
     assert {("statistics", "user"), ("statistics", "learner"), ("impressions", "user")} <= set(columns)

@@ -1,7 +1,8 @@
 """Response types of the HTTP API. The server builds its responses from these classes, and the client returns them."""
 
-from thali_client.types.items import Item, Items, Topics
-from thali_client.types.lists import Answer, Impression, Result, Results, Shown, ShownItem
+from thali_client.types.items import CatalogLoaded, Item, ItemQuality, Items, ItemsChanged, Topics
+from thali_client.types.lists import Answer, Impression, Parts, Result, Results, Shown, ShownItem
+from thali_client.types.priors import LearnerPrior, PredictionCheck, PriorCheck, Priors, TopicPrior
 from thali_client.types.service import (
     About,
     Error,
@@ -19,6 +20,7 @@ from thali_client.types.users import (
     Export,
     Forgotten,
     HistoryPage,
+    HistoryRemoved,
     LearnerStatistics,
     LearnerTaste,
     TopicTaste,
@@ -29,20 +31,29 @@ __all__ = [
     "About",
     "Answer",
     "Bin",
+    "CatalogLoaded",
     "Error",
     "Export",
     "Forgotten",
     "Health",
     "HistoryPage",
+    "HistoryRemoved",
     "HourStats",
     "Impression",
     "Item",
+    "ItemQuality",
     "Items",
+    "ItemsChanged",
     "LearnerAbout",
+    "LearnerPrior",
     "LearnerStatistics",
     "LearnerStats",
     "LearnerTaste",
     "Limits",
+    "Parts",
+    "PredictionCheck",
+    "PriorCheck",
+    "Priors",
     "Rate",
     "Result",
     "Results",
@@ -56,6 +67,7 @@ __all__ = [
     "Status",
     "StoreHealth",
     "Tidied",
+    "TopicPrior",
     "TopicTaste",
     "Topics",
     "User",

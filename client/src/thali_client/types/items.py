@@ -7,11 +7,41 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class ItemQuality:
+    """How often an item is clicked when it is examined, as it was last refreshed."""
+
+    examined: float
+    """Examinations, including those that the catalog file came with."""
+    clicked: float
+    mean: float
+    """The estimated click rate, which is close to that of all items if there are few examinations."""
+    deviation: float
+    """Its uncertainty, as a standard deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsChanged:
+    """How many items a bulk update has added, changed or removed."""
+
+    changed: int
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogLoaded:
+    """The catalog that was put into use."""
+
+    items: int
+    topics: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """An item of the catalog and its topic weights w̄."""
 
     item: Any
     weights: dict[Any, float]
+    quality: ItemQuality | None = None
+    """How often the item is clicked, if the catalog has a quality."""
 
 
 @dataclass(frozen=True, slots=True)

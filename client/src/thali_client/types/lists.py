@@ -6,6 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The three parts of the score of an item on one topic."""
+
+    from_others: float
+    """What the prior contributes, x_j·μ_j: what other people like."""
+    from_you: float
+    """What the user's own clicks and passes add, x_j·(θ̄_j - μ_j)."""
+    to_find_out: float
+    """The topic's part of the exploration."""
+
+
 @dataclass(slots=True)  # not frozen: constructing a frozen dataclass takes three times as long
 class ShownItem:
     """An item of a list, and why it was chosen."""
@@ -21,6 +33,14 @@ class ShownItem:
     """xᵀθ̄: estimated attraction of the item."""
     exploration: float
     """α·sqrt(xᵀM⁻¹x): bonus for uncertainty. Items are ranked by belief + exploration."""
+    from_others: float = 0.0
+    """xᵀμ: the part of the belief that comes from other people, through the prior; 0 without a prior."""
+    from_you: float = 0.0
+    """xᵀ(θ̄ - μ): the part of the belief that comes from the user's own clicks and passes."""
+    by_topic: dict[Any, Parts] | None = None
+    """The same parts by topic, if the request had ``explain``. They add up to from_others, from_you and exploration."""
+    reason: str | None = None
+    """The parts in words, if the request had ``explain``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class Limits:
     """Largest number of items in a list."""
     names: int = 10_000
     """Largest number of candidates, and of items to exclude."""
+    items: int = 10_000
+    """Largest number of items in one bulk update, whose body may have 8 times as many bytes as others."""
     batch: int = 1000
     """Largest number of impressions in one feedback request."""
     waiting: int = 10_000

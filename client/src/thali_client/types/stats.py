@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from thali_client.types.priors import PriorCheck
+
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -53,6 +55,8 @@ class LearnerStats:
     exploration_share: float | None
     """Σ exploration / Σ (|belief| + exploration), averaged over lists."""
     calibration: list[Bin]
+    prior_check: PriorCheck | None = None
+    """Whether the learned prior predicts clicks better than a static list and popular items, if one is in use."""
 
 
 @dataclass(frozen=True, slots=True)

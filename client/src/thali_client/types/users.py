@@ -58,6 +58,16 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryRemoved:
+    """A history that was removed."""
+
+    user: str
+    history: str
+    learners: int
+    """Number of learners from whose statistics it was removed."""
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryPage:
     """A page of a user's impressions, latest first."""
 

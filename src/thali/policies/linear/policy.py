@@ -131,21 +131,10 @@ class LinearPolicy(Policy):
         if explore is not None:
             self.explore = checks.one_of(f"explore of {self.name}", explore, EXPLORE)
         self.samples = self.explore != "optimism"
-        if prior is not None:
-            prior = checks.instance(f"prior of {self.name}", prior, Prior).arranged(self.name, catalog.topics)
-        self._prior = prior
-        given = None if sigma is None else checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
-        suited = PRIOR_SIGMA if prior is None or prior.sigma is None else prior.sigma
-        #: The σ of this policy with a prior, whether or not it has one: the given σ or the default.
-        self.sigma_with_prior: float = suited if given is None else given
-        if prior is not None:
-            self.sigma = self.sigma_with_prior
-        elif given is None:
-            self.sigma = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
-        else:
-            self.sigma = given
-        # For each σ of a state, how the policy reads its M and B. Variants of the policy share it.
-        self._readings: dict[float, Reading] = {}
+        self._given_sigma = (
+            None if sigma is None else checks.number(f"sigma of {self.name}", sigma, low=theory.LEAST_SIGMA)
+        )
+        self._set_prior(prior)
         if epsilon is not None and self.explore != "epsilon":
             raise ValueError(
                 f"epsilon of {self.name} can only be given with explore='epsilon', got epsilon={epsilon!r} and "
@@ -163,9 +152,42 @@ class LinearPolicy(Policy):
         else:
             fading = Discount(discount, self.name)
             self.forgetting = None if fading.gamma == 1.0 else fading
+        self._given_alpha = alpha
         self.alpha = self._alpha(alpha)
         if self.alpha == "theory":
             self.theoretical_alpha(self.init(1))  # if a setting is missing, raises an error now, not at the first list
+
+    def _set_prior(self, prior: Prior | None) -> None:
+        """Check and set the prior, and the σ that follows from it."""
+        if prior is not None:
+            prior = checks.instance(f"prior of {self.name}", prior, Prior).arranged(self.name, self.catalog.topics)
+        self._prior = prior
+        given = self._given_sigma
+        suited = PRIOR_SIGMA if prior is None or prior.sigma is None else prior.sigma
+        #: The σ of this policy with a prior, whether or not it has one: the given σ or the default.
+        self.sigma_with_prior: float = suited if given is None else given
+        if prior is not None:
+            self.sigma = self.sigma_with_prior
+        elif given is None:
+            self.sigma = SAMPLING_SIGMA if self.explore == "sampling" else DEFAULT_SIGMA
+        else:
+            self.sigma = given
+        # For each σ of a state, how the policy reads its M and B. Variants of the policy share it.
+        self._readings: dict[float, Reading] = {}
+
+    def with_prior(self, prior: Prior | None, catalog: Catalog | None = None) -> Self:
+        """Return the same policy with another prior and, if given, another catalog.
+
+        The settings that you gave stay. Defaults that depend on the prior, such as α and σ, are those of the new prior.
+        A state of this policy can be used with another prior, and with another catalog that has the same topics.
+        """
+        other = copy(self)
+        if catalog is not None:
+            other.catalog = checks.instance(f"catalog of {self.name}", catalog, Catalog)
+        other._expected = None
+        other._set_prior(prior)
+        other.alpha = other._alpha(self._given_alpha)
+        return other
 
     def _alpha(self, alpha: float | str | None) -> float | str:
         """Check α and return the value to use. "default" stands for :meth:`default_alpha`."""
@@ -404,6 +426,7 @@ class LinearPolicy(Policy):
             raise TypeError(f"variant needs a policy that gives all positions the same weight, got {self.name}")
         other.positions = np.ones(other.K)
         if alpha is not None:
+            other._given_alpha = alpha
             other.alpha = other._alpha(alpha)
         return other
 

@@ -227,17 +227,35 @@ class Prior:
         shift = sigma**2 * (self.precision @ self.mean)
         return Reading(checks.writable(self.precision), shift, (state_sigma / sigma) ** 2, 1.0 / self.largest_variance)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the prior to a JSON file, atomically. Numbers are written so that they can be read back exactly."""
-        content = {
+    @property
+    def content(self) -> dict[str, Any]:
+        """The prior as a dict that can be written as JSON. Numbers can be read back exactly."""
+        return {
             "format": FORMAT,
-            "topics": self.topics,
+            "topics": None if self.topics is None else list(self.topics),
             "mean": self.mean.tolist(),
             "covariance": self.covariance.tolist(),
             **{name: value for name, value in self._settings.items() if value is not None},
         }
+
+    @classmethod
+    def from_content(cls, content: Any) -> Prior:
+        """Return the prior with this :attr:`content`. It is equal to the original prior, bit for bit."""
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ValueError(f"format must be {FORMAT!r}")
+        missing = [name for name in ("mean", "covariance", "topics") if name not in content]
+        if missing:
+            raise ValueError(f"{missing[0]!r} is missing")
+        settings = {name: content.get(name) for name in ("sigma", "optimism")}
+        try:
+            return cls(content["mean"], content["covariance"], content["topics"], **settings)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the prior to a JSON file, atomically. Numbers are written so that they can be read back exactly."""
         with atomic_file(path) as file:
-            file.write(json.dumps(content, ensure_ascii=False).encode())
+            file.write(json.dumps(self.content, ensure_ascii=False).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Prior:
@@ -245,15 +263,10 @@ class Prior:
         if not Path(path).exists():
             raise FileNotFoundError(f"path of Prior.load must be a file written by prior.save, found nothing at {path}")
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-            if not isinstance(content, dict) or content.get("format") != FORMAT:
-                raise ValueError(f"format must be {FORMAT!r}")
-            settings = {name: content.get(name) for name in ("sigma", "optimism")}
-            return cls(content["mean"], content["covariance"], content["topics"], **settings)
-        except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
-            reason = f"{error} is missing" if isinstance(error, KeyError) else error
+            return cls.from_content(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (ValueError, OSError, RecursionError) as error:
             raise ValueError(
-                f"path of Prior.load must be a complete file written by prior.save, got {path}: {reason}"
+                f"path of Prior.load must be a complete file written by prior.save, got {path}: {error}"
             ) from error
 
 

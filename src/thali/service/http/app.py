@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import secrets
+import signal
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,22 +16,23 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.responses import Response
 
-from thali.catalog.file import load_catalog
 from thali.lists import greedy
-from thali.policies import POLICIES, LinearPolicy
+from thali.policies import POLICIES, LinearPolicy, Prior
 from thali.service.http import routes
+from thali.service.http.background import learn_priors, refresh_quality, reload
 from thali.service.http.batcher import Batcher, Busy
 from thali.service.http.log import Log, log_messages
 from thali.service.http.metrics import Metrics
 from thali.service.http.middleware import Stack
 from thali.service.http.middleware.errors import add_error_handlers, error_reporter
 from thali.service.http.middleware.fast import FastRoute
-from thali.service.http.settings import Settings
+from thali.service.http.settings import LearnerSetting, Settings
 from thali.service.http.simulations import Simulations
 from thali.service.http.slowest import Slowest
 from thali.service.http.state import Service
 from thali.service.recommender import Recommender
 from thali.service.recommender.learners import servable
+from thali.service.recommender.loading import LoadedCatalog, load
 from thali.service.recommender.operations import Prune, SetMeta, TimeOut
 from thali.service.recommender.recommender import DAY_S
 from thali.service.recommender.showing import measure
@@ -52,7 +55,8 @@ DESCRIPTION = (
 def make_recommender(settings: Settings) -> Recommender:
     """Create a recommender with the catalog, learners and store that the settings name, ready for requests."""
     log_messages()
-    catalog = load_catalog(settings.catalog)
+    file = load(settings.catalog)
+    catalog = file.catalog
     policies: dict[str, LinearPolicy] = {}
     for learner in settings.learners:
         few = min(2, len(catalog))
@@ -63,7 +67,7 @@ def make_recommender(settings: Settings) -> Recommender:
             raise ValueError(f"learners must have different names, got {learner.name!r} twice")
         K = DEFAULT_K if learner.K is None else learner.K
         checks.integer(f"K of learner {learner.name!r}", K, low=1, high=settings.limits.K)
-        options = {"sigma": learner.sigma, "alpha": learner.alpha}
+        options = {"sigma": learner.sigma, "alpha": learner.alpha, "prior": _prior(learner, file)}
         policy: Any = POLICIES[learner.policy](catalog, few, **{k: v for k, v in options.items() if v is not None})
         policies[learner.name] = policy.variant(K)  # K may exceed the number of items, which can grow
     recommender = Recommender(
@@ -74,11 +78,24 @@ def make_recommender(settings: Settings) -> Recommender:
         keep=settings.keep_days * DAY_S,
         cache=settings.cache_mb << 20,
         most_K=settings.limits.K,
+        hide=settings.hide,
+        quality=file.quality,
+        learn_prior=[learner.name for learner in settings.learners if learner.prior == "learn"],
         new_catalog=settings.new_catalog,
     )
+    recommender.load_catalog = load
     warm(recommender)
     recommender.perform([SetMeta("catalog", str(Path(settings.catalog).resolve()))])  # for thali replay
     return recommender
+
+
+def _prior(learner: LearnerSetting, file: LoadedCatalog) -> Prior | None:
+    """Return the prior with which a learner starts."""
+    if learner.prior == "none":
+        return None
+    if learner.prior in (None, "catalog", "learn"):
+        return file.prior
+    return Prior.load(learner.prior)
 
 
 def create_app(settings: Settings, make: Callable[[Settings], Recommender] = make_recommender) -> Stack:
@@ -114,7 +131,15 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         )
         app.state.service = service
         fast_routes.update(routes.fast_routes(service))
-        tasks = [asyncio.create_task(_tidy(service.batcher, log))]
+        tasks = [
+            asyncio.create_task(_tidy(service.batcher, log)),
+            asyncio.create_task(refresh_quality(service.batcher, settings.quality_every, log)),
+        ]
+        if recommender.prior_learners:
+            tasks.append(asyncio.create_task(learn_priors(service, log)))
+        if threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGHUP, lambda: tasks.append(loop.create_task(reload(service, log))))
         if isinstance(recommender.store, SqliteStore):
             tasks.append(asyncio.create_task(_maintain(recommender.store, log)))
         log("started", store=recommender.store.url, items=len(recommender.catalog), learners=list(recommender.learners))

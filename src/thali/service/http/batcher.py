@@ -10,14 +10,24 @@ from time import monotonic
 from typing import Any
 
 from thali.service.recommender import Recommender
-from thali.service.recommender.operations import ForgetUser, Operation, Prune, TimeOut
+from thali.service.recommender.operations import (
+    ForgetUser,
+    Operation,
+    Prune,
+    PutItems,
+    RefreshQuality,
+    SetPrior,
+    TimeOut,
+    UseCatalog,
+)
 from thali.service.recommender.transaction import perform
 from thali.service.stores.sql import SqlStore
 
 # The largest number of operations in one transaction, which is about 20 ms of work.
 MAX_OPERATIONS = 64
-# Operations that lock impressions of many users. If they shared a transaction with others, processes could deadlock.
-ALONE = (ForgetUser, Prune, TimeOut)
+# Operations that lock impressions of many users, or the whole store. If they shared a transaction with others,
+# processes could deadlock. Large changes of items are alone so that others do not wait for them in one transaction.
+ALONE = (ForgetUser, Prune, PutItems, RefreshQuality, SetPrior, TimeOut, UseCatalog)
 # A commit that takes less time than this runs in the event loop, because switching to another thread takes longer.
 QUICK_S = 0.001
 # If a transaction fails after more than this, the waiting requests fail with it instead of waiting just as long.

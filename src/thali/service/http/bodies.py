@@ -47,6 +47,13 @@ class RecommendBody(Body):
         None, description="The learner to use (default: the one that the user is assigned to)."
     )
     alpha: Number | None = Field(None, ge=0, description="α, the weight of exploration (default: the learner's α).")
+    hide: Annotated[str, Field(max_length=200)] | None = Field(
+        None,
+        description="What not to show again: nothing, clicked, examined, examined:20 (for 20 lists), examined:7d (for "
+        "7 days), fading:5, or several with commas between them (default: the rule of the service).",
+        examples=["nothing"],
+    )
+    explain: bool = Field(False, description="Whether to explain each item by topic and in words.")
 
 
 class FeedbackBody(Body):
@@ -66,12 +73,46 @@ FeedbackBodies = Annotated[
 
 
 class ItemBody(Body):
-    """An item's weights."""
+    """An item's weights, or its topics."""
 
-    weights: Weights = Field(
+    weights: Weights | None = Field(
+        None,
         description="For each topic, how attractive the item is to someone who likes the topic, from 0 to 1. Topics "
         "that are left out have weight 0.",
         examples=[{"comedy": 0.4}],
+    )
+    topics: Annotated[list[Name], Field(min_length=1, max_length=LIMITS.names)] | None = Field(
+        None,
+        description="The topics of the item, instead of weights. It gets the weights that such items usually have.",
+    )
+
+
+class ItemChangeBody(ItemBody):
+    """An item to add, change or remove."""
+
+    item: Name = Field(description="The item's name.", examples=["Ronin"])
+    remove: bool = Field(False, description="Whether to remove the item.")
+
+
+class ItemsBody(Body):
+    """Many changes of items. If one is not valid, none is made."""
+
+    items: Annotated[list[ItemChangeBody], Field(min_length=1, max_length=LIMITS.items)] = Field(
+        description="The items to add, change or remove, each at most once."
+    )
+
+
+class PriorBody(Body):
+    """Which prior to learn."""
+
+    learner: Name | None = Field(None, description="The learner (default: the only one that learns its prior).")
+
+
+class CatalogBody(Body):
+    """How to load the catalog file again."""
+
+    discard_changes: bool = Field(
+        False, description="Whether changes that were made to items through the API may be lost."
     )
 
 

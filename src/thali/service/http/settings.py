@@ -29,13 +29,16 @@ class LearnerSetting:
     sigma: float | None = None
     alpha: float | None = None
     share: float = 1.0
+    prior: str | None = None
+    """"none", "learn" (in the background, starting from the prior of the catalog file), or a file from prior.save. By
+    default, the prior of the catalog file, if it has one."""
 
     @classmethod
     def read(cls, text: str) -> LearnerSetting:
         """Read a learner's settings from text such as ``"name: CascadeLSB K=10 sigma=0.1 alpha=8 share=0.5"``.
 
-        >>> LearnerSetting.read("plain: CascadeLinUCB K=5 share=0.25")
-        LearnerSetting(name='plain', policy='CascadeLinUCB', K=5, sigma=None, alpha=None, share=0.25)
+        >>> LearnerSetting.read("plain: CascadeLinUCB K=5 share=0.25 prior=learn")
+        LearnerSetting(name='plain', policy='CascadeLinUCB', K=5, sigma=None, alpha=None, share=0.25, prior='learn')
         """
         name, colon, rest = text.partition(":")
         words = rest.split()
@@ -44,10 +47,13 @@ class LearnerSetting:
         options: dict[str, Any] = {}
         for word in words[1:]:
             option, equals, value = word.partition("=")
-            if option not in ("K", "sigma", "alpha", "share") or not equals:
+            if option not in ("K", "sigma", "alpha", "share", "prior") or not equals:
                 raise ValueError(
-                    f"options of learner {name.strip()!r} must be K=, sigma=, alpha= or share=, got {word!r}"
+                    f"options of learner {name.strip()!r} must be K=, sigma=, alpha=, share= or prior=, got {word!r}"
                 )
+            if option == "prior":
+                options[option] = value
+                continue
             try:
                 options[option] = int(value) if option == "K" else float(value)
             except ValueError:
@@ -67,6 +73,14 @@ class Settings:
     keep_days: float = 30.0
     cache_mb: int = 256
     new_catalog: bool = False
+    hide: str = "nothing"
+    """What users are not shown again. See :class:`thali.service.recommender.seen.HideRule`."""
+    prior_every: float = 3600.0
+    """Seconds between two learnings of the priors that are learned in the background."""
+    prior_fallback: bool = False
+    """Whether to return to the prior of the start by itself if a learned prior predicts clicks worse."""
+    quality_every: float = 300.0
+    """Seconds between two refreshes of the quality of items."""
     keys: tuple[tuple[str, str], ...] = ()
     """Pairs of a role and a key. If there are none, every caller has all rights."""
     hosts: tuple[str, ...] = ()

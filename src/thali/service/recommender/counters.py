@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from thali_client.types import Bin, HourStats, LearnerStats, Rate, Stats
+from thali_client.types import Bin, HourStats, LearnerStats, PriorCheck, Rate, Stats
 
 if TYPE_CHECKING:
     from thali.service.recommender.recommender import Recommender
@@ -42,8 +42,16 @@ def wilson(clicked: float, total: float) -> Rate:
     return Rate(p, max(0.0, middle - half), min(1.0, middle + half))
 
 
-def stats(recommender: Recommender, counters: Iterable[tuple[int, str, str, float]], first: int) -> Stats:
-    """Compute the stats from counters (hour, learner, name and value). first: the first hour that is included."""
+def stats(
+    recommender: Recommender,
+    counters: Iterable[tuple[int, str, str, float]],
+    first: int,
+    checks: Mapping[str, PriorCheck],
+) -> Stats:
+    """Compute the stats from counters (hour, learner, name and value). first: the first hour that is included.
+
+    checks: the latest check of the learned prior of each learner that has one.
+    """
     totals: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     users: dict[str, float] = defaultdict(float)
     hourly: dict[tuple[int, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -71,6 +79,7 @@ def stats(recommender: Recommender, counters: Iterable[tuple[int, str, str, floa
             diversity=_mean(counted["diversity"], shown),
             exploration_share=_mean(counted["exploration"], shown),
             calibration=_calibration(counted),
+            prior_check=checks.get(name),
         )
     return Stats(
         since=float(first * HOUR_S),

@@ -10,6 +10,7 @@ from thali.catalog.catalog import Catalog
 from thali.lists import greedy
 from thali.policies import POLICIES
 from thali.policies.linear.policy import LinearPolicy
+from thali.policies.linear.prior import Prior
 from thali.tools import checks
 
 # How many variants of a learner, with another K or α, are kept in memory.
@@ -23,6 +24,8 @@ class Learner:
 
     def __init__(self, name: str, policy: LinearPolicy, share: float) -> None:
         self.name, self.policy, self.share = name, policy, share
+        #: The policy with the prior that it started with.
+        self.start = policy
         #: The σ of the statistics in the store. The policy may read them with another σ.
         self.stored_sigma = policy.sigma
         self._variants: dict[tuple[int, float | None], LinearPolicy] = {}
@@ -31,6 +34,14 @@ class Learner:
     def settings(self) -> dict[str, Any]:
         """The settings that the learner's statistics depend on, except topics, which may change."""
         return {"policy": type(self.policy).__name__, **self.policy.settings, "topics": None}
+
+    def use(self, prior: Prior | None, catalog: Catalog | None = None) -> None:
+        """Use another prior, or that of the start (None). With a catalog, the start has this prior and catalog."""
+        if catalog is not None:
+            self.start = self.policy = self.start.with_prior(prior, catalog)
+        else:
+            self.policy = self.start if prior is None else self.start.with_prior(prior)
+        self._variants.clear()
 
     def variant(self, K: int | None, alpha: float | None) -> LinearPolicy:
         """Return the learner's policy with another K or α."""
@@ -102,6 +113,7 @@ class Learners(Mapping[str, Learner]):
                 "sigma": learner.policy.sigma,
                 "examined": learner.policy.examined,
                 "share": learner.share,
+                "prior": learner.start.prior is not None,
             }
             for name, learner in self._learners.items()
         }

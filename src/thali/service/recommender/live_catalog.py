@@ -11,11 +11,17 @@ import numpy as np
 
 from thali.catalog.catalog import Catalog
 from thali.catalog.snapshot import weights_by_topic
+from thali.policies.quality import Quality
+from thali.service.recommender.seen import ItemNumbers
 from thali.service.stores.records import Heading, StoreError
 from thali.service.stores.sql import SqlStore
 
 # Longer texts are not numbers. Python refuses to convert very long ones.
 MOST_DIGITS = 100
+#: The name of the steady topic that holds the quality of items.
+QUALITY = "quality"
+# An item with fewer examinations than this is tried: see Quality.values. docs/quality.md has the measurement.
+TRIAL = 50.0
 
 
 class LiveCatalog:
@@ -29,9 +35,20 @@ class LiveCatalog:
     Names become text in files and URLs, where the two could not be told apart.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, quality: Quality | None = None) -> None:
+        """quality: the counts that the catalog file came with, if its column "quality" learns from clicks."""
         check_names(catalog)
         self.catalog = catalog
+        if quality is not None and (QUALITY not in map(str, catalog.topics) or quality.L != catalog.L):
+            raise ValueError(
+                f"quality of Recommender needs a catalog with the topic {QUALITY!r} and as many items, got {catalog!r} "
+                f"and {quality!r}"
+            )
+        self._start_quality = quality
+        #: The quality of all items as it was last refreshed, or None if the catalog has none.
+        self.quality = quality
+        self._start_column = None if quality is None else catalog.dense_column(QUALITY)
+        self.numbers = ItemNumbers(catalog)
         self.epoch = 0
         self._digest = content_digest(catalog)
         self._applied = 0  # how many changes of this epoch were applied
@@ -46,25 +63,56 @@ class LiveCatalog:
         """
         heading = store.heading()
         if heading is None or heading.digest != self._digest:
-            if heading is not None and heading.changes and not replace:
+            changes = 0 if heading is None else store.item_change_count(heading.epoch)
+            if changes and not replace:
                 raise ValueError(
                     "catalog must be the one that the store already uses: with another catalog, the changes made to "
-                    f"items through the API would be lost (number of changes: {heading.changes}). To discard them, use "
+                    f"items through the API would be lost (number of changes: {changes}). To discard them, use "
                     "--new-catalog (new_catalog=True)"
                 )
             heading = Heading(1 if heading is None else heading.epoch + 1, self._digest, 0)
             store.add_catalog(heading.epoch, self._digest)
         self.epoch, self._applied = heading.epoch, 0
-        self.apply_changes(store)
+        self.apply_changes(store, heading.changes)
 
-    def apply_changes(self, store: SqlStore) -> None:
-        """Apply the changes that were recorded since the last call."""
-        if store.change_count(self.epoch) != self._applied:
-            for change in store.changes(self.epoch, self._applied):
-                original = self.own_name(change.item), self.weights(change.item)
-                self._original.setdefault(str(change.item), original)
-                self._put(change.item, change.weights)
+    def apply_changes(self, store: SqlStore, count: int) -> None:
+        """Apply the changes that were recorded since the last call. count: their number in the store.
+
+        The quality of all items is refreshed where the latest refresh was recorded, between the changes of items.
+        """
+        if count != self._applied:
+            changes = store.changes(self.epoch, self._applied)
+            latest = max((change.seq for change in changes if change.item is None), default=None)
+            for change in changes:
+                if change.item is not None:
+                    original = self.own_name(change.item), self.weights(change.item)
+                    self._original.setdefault(str(change.item), original)
+                    self._put(change.item, change.weights)
+                elif change.seq == latest:
+                    self._refresh_quality(store)
                 self._applied = change.seq
+            self._applied = count
+
+    def _refresh_quality(self, store: SqlStore) -> None:
+        """Compute the quality of all items from the counts of the catalog file and of the store."""
+        if self._start_quality is None:
+            return
+        L = self.catalog.L
+        examined, clicked = np.zeros(L), np.zeros(L)
+        for name, n, c in store.quality():
+            e = self.find(name)
+            if e is not None and n > 0.0:
+                examined[e], clicked[e] = n, min(n, max(0.0, c))
+        quality = self._start_quality.copy()
+        quality.grow(L)
+        quality.merge(Quality.from_counts(examined, clicked, rule=quality.rule))
+        quality.refresh(self.catalog, self.quality_topic, trial=TRIAL)
+        self.quality = quality
+
+    @property
+    def quality_topic(self) -> Any:
+        """The topic that holds the quality of items."""
+        return next(topic for topic in self.catalog.topics if str(topic) == QUALITY)
 
     def reset(self, store: SqlStore) -> None:
         """Undo all changes. Call this after the contents of the store were replaced, for example by a backup."""
@@ -77,6 +125,11 @@ class LiveCatalog:
         for item, weights in self._original.values():
             self._put(item, weights)
         self._original.clear()
+        if self._start_column is not None and self.quality is not self._start_quality:
+            column = self.catalog.dense_column(self.quality_topic)
+            column[: self._start_column.size] = self._start_column
+            self.catalog.put_column(self.quality_topic, column)
+            self.quality = self._start_quality
 
     def weights(self, item: Any) -> dict[Any, float] | None:
         """Return the weights of an item by topic, or None if there is no such item."""

@@ -12,6 +12,9 @@ from numbers import Integral
 from typing import Any
 from uuid import UUID
 
+from thali.policies.linear.prior import Prior
+from thali.tools.types import Floats
+
 #: Greater than the id of every impression.
 AFTER_ALL = b"\xff" * 16
 
@@ -31,6 +34,9 @@ class Unknown(LookupError):  # noqa: N818
 class Conflict(ValueError):  # noqa: N818
     """A request contradicts what is already recorded. Nothing was changed."""
 
+    #: If users were forgotten while a prior was learned from them, their names.
+    forgotten: frozenset[str] = frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class Recommend:
@@ -42,6 +48,10 @@ class Recommend:
     exclude: Sequence[Any] | None = None
     learner: str | None = None
     alpha: float | None = None
+    hide: Any = None
+    """The rule by which items are hidden, as text, instead of that of the service."""
+    explain: bool = False
+    """Whether to return the parts of each item by topic, and reasons in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,33 @@ class AddPast:
     clicked: Sequence[int] | None
     at: float | None = None
     learner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddHistory:
+    """Learn what is known about a user from elsewhere, such as ratings or purchases. Does nothing the second time.
+
+    S = Σ c·xxᵀ (d, d) and B = Σ c·x·like (d,), where x is the weights of an item that the user met, and c is how much
+    it counts. They are added to M and B as M + σ⁻²S and B + B. People may share one S. liked: the names of the liked
+    items, the latest last, which are hidden if clicked items are. digest: of the user's data. A history with the same
+    name and digest is already known, so nothing changes. One with another digest is replaced.
+    """
+
+    user: str
+    history: str
+    S: Floats
+    B: Floats
+    liked: Sequence[Any]
+    digest: str
+    learner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveHistory:
+    """Remove a user's history with this name from the statistics of all learners, as if it had never been added."""
+
+    user: str
+    history: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +181,22 @@ class FindItems:
 
 @dataclass(frozen=True, slots=True)
 class PutItem:
-    """Add an item, or change its weights by topic."""
+    """Add an item, or change its weights by topic.
+
+    topics: the names of its topics, instead of weights. It then gets the weights that items with these topics usually
+    have.
+    """
 
     item: Any
-    weights: Mapping[Any, float]
+    weights: Mapping[Any, float] | None = None
+    topics: Sequence[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PutItems:
+    """Add, change or remove many items: all of them or, if one is not valid, none."""
+
+    changes: Sequence[PutItem | RemoveItem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +204,46 @@ class RemoveItem:
     """Remove an item from the catalog."""
 
     item: Any
+
+
+@dataclass(frozen=True, slots=True)
+class GetPrior:
+    """Return the priors of the learners."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetPrior:
+    """Put a learned prior of a learner into use or, with None, the prior from which the learner started.
+
+    people: the number of people from whom it was learned. fell_back: whether the service itself has decided to return
+    to the prior from which the learner started, because the learned one made worse predictions.
+    """
+
+    learner: str
+    prior: Prior | None
+    people: int = 0
+    fell_back: bool = False
+    users: Sequence[str] = ()
+    """The users from whom it was learned. If one of them was forgotten meanwhile, the operation fails with Conflict."""
+    forgets: str | None = None
+    """The value of the store that changes when a user is forgotten, as it was when the users were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class UseCatalog:
+    """Put another catalog into use, for all processes. Must be alone in its transaction.
+
+    loaded: a :class:`thali.service.recommender.loading.LoadedCatalog`. path: its file, for other processes.
+    """
+
+    loaded: Any
+    path: str
+    discard_changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshQuality:
+    """Count the clicks since the last call for the quality of items, and put the new values into use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +277,13 @@ Operation = (
     | Feedback
     | Undo
     | AddPast
+    | AddHistory
+    | RemoveHistory
+    | PutItems
+    | GetPrior
+    | SetPrior
+    | RefreshQuality
+    | UseCatalog
     | SetMeta
     | GetImpression
     | GetUser

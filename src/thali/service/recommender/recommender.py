@@ -5,41 +5,53 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
 from thali.catalog.catalog import Catalog
 from thali.policies.linear.policy import LinearPolicy
+from thali.policies.linear.prior import Prior
+from thali.policies.quality import Quality
 from thali.service.recommender.learners import Learner, Learners
-from thali.service.recommender.live_catalog import LiveCatalog
+from thali.service.recommender.live_catalog import LiveCatalog, content_digest
+from thali.service.recommender.loading import LoadedCatalog
 from thali.service.recommender.operations import (
     AFTER_ALL,
+    Conflict,
     Feedback,
     FindItems,
     ForgetUser,
     GetHistory,
     GetImpression,
+    GetPrior,
     GetStatistics,
     GetStats,
     GetUser,
     Operation,
     Prune,
     PutItem,
+    PutItems,
     Recommend,
+    RefreshQuality,
     Refused,
+    RemoveHistory,
     RemoveItem,
+    SetMeta,
     TimeOut,
     Undo,
     Unknown,
     checked,
     id_bytes,
 )
+from thali.service.recommender.prior_check import PREFIX, Checker, to_store
+from thali.service.recommender.prior_learning import PriorDraw
+from thali.service.recommender.seen import HideRule
 from thali.service.recommender.tastes import Taste, Tastes
 from thali.service.recommender.transaction import PATIENCE_S, Transaction, perform
 from thali.service.stores import SqlStore, StoreError, open_store
-from thali.service.stores.records import Counts, Statistics, different_settings, id_floor
+from thali.service.stores.records import Counts, Statistics, StoredPrior, different_settings, id_floor
 from thali.service.stores.topics import Topics
 from thali.service.stores.waiting import BLOCKING, run_blocking
 from thali.tools import checks
@@ -49,7 +61,9 @@ from thali_client.types import (
     Impression,
     Item,
     Items,
+    LearnerPrior,
     LearnerStatistics,
+    PriorCheck,
     Shown,
     Stats,
     Tidied,
@@ -83,6 +97,13 @@ class Recommender:
         from them is kept permanently.
     cache: bytes of memory for the statistics of recent users. Other users' statistics are read from the store.
     most_K: the largest K that a request may use.
+    hide: what users are not shown again: a rule such as "clicked", "examined:20" (for 20 lists), "examined:7d" (for 7
+        days), "fading:5" (longer, the more often it was examined), or several with commas between them. By default,
+        nothing is hidden. At most 1,000 items are remembered for each user and learner.
+    quality: the quality of items that ``thali.fit`` has found, if it shall go on learning (:meth:`refresh_quality`).
+        The catalog must have the steady topic "quality".
+    learn_prior: whether learners use the priors that :meth:`learn_prior` learns, or the names of the learners that do.
+        By default, learners keep the priors of their policies.
     new_catalog: whether this catalog may replace a different one in the store even if that one's items were changed by
         :meth:`put_item` or :meth:`remove_item`. Those changes are then lost.
 
@@ -115,6 +136,9 @@ class Recommender:
         keep: float = 30 * DAY_S,
         cache: int = 256 << 20,
         most_K: int = 100,
+        hide: str = "nothing",
+        quality: Quality | None = None,
+        learn_prior: bool | Collection[str] = False,
         new_catalog: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -130,10 +154,25 @@ class Recommender:
         self.clock = clock
         self.worker = secrets.token_hex(4)
         #: The catalog, with the changes that the store has recorded.
-        self.live = LiveCatalog(self.catalog)
-        self.tastes = Tastes(checks.integer("cache of Recommender", cache, low=0), self.catalog.d)
+        self.live = LiveCatalog(self.catalog, quality)
+        #: What users are not shown again.
+        self.hide = HideRule.read(hide, "hide of Recommender")
+        self._hide_text = hide
+        #: The learners that use learned priors.
+        self.prior_learners = frozenset(self.learners) if learn_prior is True else frozenset(learn_prior or ())
+        for name in self.prior_learners - set(self.learners):
+            raise ValueError(
+                f"learn_prior of Recommender must contain only learners, {', '.join(self.learners)}, got {name!r}"
+            )
+        #: The learned priors that are in use, as the store has them, by learner.
+        self.priors: dict[str, StoredPrior] = {}
+        #: If set, called with the path of a catalog file that another process has put into use.
+        self.load_catalog: Callable[[str], LoadedCatalog] | None = None
+        self._cache = checks.integer("cache of Recommender", cache, low=0)
+        self.tastes = Tastes(self._cache, self.catalog.d)
         #: If set, called after each commit with the amounts that were added to the counters.
         self.on_counts: Callable[[Counts], None] | None = None
+        self._undo_catalog: Callable[[], None] | None = None  # returns to the catalog before an uncommitted new one
         self._lock = Lock()
         self._stale = False  # whether this process committed item changes that it has not applied to its catalog yet
         self._identity = ""
@@ -162,6 +201,7 @@ class Recommender:
         self.topics = Topics(sets)
         self._set_up_learners()
         self.live.set_up(store, replace=new_catalog)
+        self._use_priors(store.versions()[2])
         self._generation = store.generation()
         self._identity = identity  # last, so that everything is tried again after a failure
 
@@ -181,9 +221,24 @@ class Recommender:
                     "To use different settings, give the learner a new name"
                 )
             learner.stored_sigma = known.get(name, settings)["sigma"]
+        if store.meta("hide") != self._hide_text:
+            store.set_meta("hide", self._hide_text)
         running = json.dumps(self.learners.describe())
         if store.meta("running") != running:
             store.set_meta("running", running)
+
+    def _use_priors(self, version: int) -> None:
+        """Use the priors in the store. Statistics stay as they are: a posterior is computed again with its prior."""
+        self.priors = {name: kept for name, kept in self.store.priors().items() if name in self.prior_learners}
+        for name in self.prior_learners:
+            kept = self.priors.get(name)
+            try:
+                prior = None if kept is None or kept.prior is None else Prior.from_content(json.loads(kept.prior))
+                self.learners[name].use(prior)
+            except ValueError:  # it has the topics of an earlier catalog
+                del self.priors[name]
+                self.learners[name].use(None)
+        self._prior_version = version
 
     @property
     def blank(self) -> Statistics:
@@ -251,7 +306,13 @@ class Recommender:
             if self.store.meta("id") != self._identity:
                 self._reset()
         if changed or self._stale:
-            self.live.apply_changes(self.store)
+            epoch, changes, priors = self.store.versions()
+            if epoch != self.live.epoch and self.load_catalog is not None:
+                self._follow_catalog()
+            elif epoch == self.live.epoch:  # without load_catalog, this process goes on with the catalog it has
+                self.live.apply_changes(self.store, changes)
+            if priors != self._prior_version:
+                self._use_priors(priors)
             self._stale = False
         self._generation = generation  # last, so that everything is tried again after a failure
 
@@ -265,8 +326,49 @@ class Recommender:
                 f"the contents of the store were replaced by data that this process cannot use: {error}"
             ) from error
 
+    def _follow_catalog(self) -> None:
+        """Use the catalog file that another process has put into use."""
+        assert self.load_catalog is not None
+        path, heading = self.store.meta("catalog"), self.store.heading()
+        try:
+            loaded = self.load_catalog(str(path))
+        except (ValueError, OSError) as error:
+            raise StoreError(f"another process uses another catalog, which cannot be loaded: {error}") from error
+        if heading is None or content_digest(loaded.catalog) != heading.digest:
+            raise StoreError(
+                f"another process uses another catalog, but {path} has changed since: restart this process with it"
+            )
+        self.use_catalog(loaded)
+
+    def use_catalog(self, loaded: LoadedCatalog, *, discard_changes: bool = False) -> None:
+        """Use another catalog with all learners. Call in a transaction. If it cannot be used, nothing changes.
+
+        What was learned about users is kept for topics that have the same name. discard_changes: whether changes that
+        were made to items of the other catalog may be lost.
+        """
+        live = LiveCatalog(loaded.catalog, loaded.quality)
+        before = self.catalog, self.live, self.tastes, self.topics, self.priors
+        kept = [(learner, learner.start, learner.policy) for learner in self.learners.values()]
+
+        def undo() -> None:
+            self.catalog, self.live, self.tastes, self.topics, self.priors = before
+            for learner, start, policy in kept:
+                learner.start = start
+                learner.use(None)
+                learner.policy = policy
+            self._blanks.clear()
+
+        self._undo_catalog = undo
+        for learner in self.learners.values():
+            prior = None if learner.start.prior is None else loaded.prior
+            learner.use(prior, loaded.catalog)
+        self.catalog, self.live = loaded.catalog, live
+        self.tastes = Tastes(self._cache, loaded.catalog.d)
+        self._set_up(new_catalog=discard_changes)
+
     def after_commit(self, transaction: Transaction) -> None:
         """Add the tastes of a transaction to the cache, now that they are durable."""
+        self._undo_catalog = None
         if not self.store.shared:
             for user in transaction.forgotten:
                 self.tastes.remove(user)
@@ -275,13 +377,16 @@ class Recommender:
                     self.tastes.add(key, taste)
         if transaction.forgotten:
             self.store.scrub()
-        self._stale = self._stale or bool(transaction.changed)
+        self._stale = self._stale or transaction.changes_catalog or bool(transaction.changed)
         if self.on_counts is not None:
             self.on_counts(transaction.counted)
 
     def after_failure(self) -> None:
         """Roll back a transaction that failed, before or during its commit."""
         self.store.rollback()
+        if self._undo_catalog is not None:
+            self._undo_catalog()
+            self._undo_catalog = None
         self.tastes.clear()
 
     def _one(self, operation: Operation) -> Any:
@@ -301,15 +406,19 @@ class Recommender:
         exclude: Sequence[Any] | None = None,
         learner: str | None = None,
         alpha: float | None = None,
+        hide: str | None = None,
+        explain: bool = False,
     ) -> Shown:
         """Recommend a list to a user, and store it as an impression.
 
         K and alpha: by default, those of the learner. K is the most items: the list is shorter if fewer items are left
         to choose from. If none is left, :class:`Refused` is raised. candidates: the names of the items to choose from,
         by default all items. exclude: the names of items not to show; names that do not exist are ignored. learner: by
-        default, the one that the user is assigned to.
+        default, the one that the user is assigned to. hide: a rule for this list instead of that of the recommender,
+        such as "nothing". If the recommender's own rule needs only clicked items, only these are remembered. explain:
+        whether to explain each item by topic and in words.
         """
-        shown: Shown = self._one(Recommend(user, K, candidates, exclude, learner, alpha))
+        shown: Shown = self._one(Recommend(user, K, candidates, exclude, learner, alpha, hide, explain))
         return shown
 
     def feedback(self, impression: str, clicked: Sequence[int]) -> Answer:
@@ -372,10 +481,83 @@ class Recommender:
         page: Items = self._one(FindItems(offset, limit, contains))
         return page
 
-    def put_item(self, name: Any, weights: Mapping[Any, float]) -> Item:
-        """Add an item, or change its weights by topic. The next list can already contain it."""
-        item: Item = self._one(PutItem(name, weights))
+    def put_item(
+        self, name: Any, weights: Mapping[Any, float] | None = None, *, topics: Sequence[Any] | None = None
+    ) -> Item:
+        """Add an item, or change its weights by topic. The next list can already contain it.
+
+        topics: the names of its topics, instead of weights (:meth:`thali.Catalog.put`).
+        """
+        item: Item = self._one(PutItem(name, weights, topics))
         return item
+
+    def put_items(self, changes: Sequence[PutItem | RemoveItem]) -> int:
+        """Add, change or remove many items in one transaction: all or, if one is not valid, none. Return how many."""
+        count: int = self._one(PutItems(changes))
+        return count
+
+    def remove_history(self, user: str, history: str) -> int:
+        """Remove what was learned about a user from a history (``thali learn-from``). Return for how many learners."""
+        removed: int = self._one(RemoveHistory(user, history))
+        return removed
+
+    def refresh_quality(self) -> bool:
+        """Refresh the quality of all items from the clicks so far. Return whether there were new clicks.
+
+        Without ``quality=``, the clicks are only counted.
+        """
+        found, more = False, True
+        while more:
+            counted, more = self._one(RefreshQuality())
+            found = found or counted
+        return found
+
+    def prior(self) -> dict[str, LearnerPrior]:
+        """Return the prior of each learner."""
+        priors: dict[str, LearnerPrior] = self._one(GetPrior())
+        return priors
+
+    def learn_prior(self, learner: str | None = None) -> LearnerPrior:
+        """Learn the prior of a learner from the statistics of other users, and put it into use.
+
+        At most 20,000 users, drawn at random, are used, and fewer if their statistics would take more than 256 MB. The
+        learning starts from the prior of the learner's policy, never from a learned one. So nothing of a user who was
+        forgotten is left in the next prior. learner: by default, the only one that learns its prior.
+        """
+        name = self.prior_learner(learner)
+        draw = PriorDraw(self, name)
+        draw.read(self.store)
+        while True:
+            operation = draw.learn()
+            try:
+                self._one(operation)
+            except Conflict as conflict:
+                draw.drop(conflict)
+            else:
+                return self.prior()[name]
+
+    def check_prior(self, learner: str | None = None) -> PriorCheck | None:
+        """Compare the clicks that were predicted with a learned prior with those observed, and store the result.
+
+        Returns None if no learned prior is in use. See :class:`thali.service.recommender.prior_check.Checker`.
+        """
+        name = self.prior_learner(learner)
+        self.perform([])  # reads which prior is in use
+        with self.store.new_connection() as connection:
+            check = Checker(self, name).check(connection, self.clock())
+        if check is not None:
+            self._one(SetMeta(f"{PREFIX}{name}", to_store(check)))
+        return check
+
+    def prior_learner(self, name: str | None) -> str:
+        """Check that a learner learns its prior, and return its name. None: the only one that does."""
+        allowed = sorted(self.prior_learners)
+        if name is None and len(allowed) == 1:
+            return allowed[0]
+        if name not in self.prior_learners:
+            rule = f"must be one of {', '.join(allowed)}" if allowed else "must be one that learns its prior"
+            raise Refused("learner", f"{rule}, got {name!r:.80}")
+        return str(name)
 
     def remove_item(self, name: Any) -> Item:
         """Remove an item. It is no longer shown, but what was learned from it is kept."""

@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from thali.lists.explain import Explanation, distance, explain
 from thali.policies.linear.policy import LinearPolicy
 from thali.policies.linear.state import LinearState
 from thali.service.recommender.operations import id_text
+from thali.service.recommender.words import reason
 from thali.service.stores.records import Impression
-from thali.tools.types import Integers
-from thali_client.types import ShownItem
+from thali.tools.types import Floats, Integers
+from thali_client.types import Parts, ShownItem
 
 
 class Measured(NamedTuple):
@@ -25,6 +28,8 @@ class Measured(NamedTuple):
     """The mean distance between two items. See :func:`thali.diversity.intra_list_distance`."""
     exploration: float
     """The share of exploration, Σ exploration / Σ (|belief| + exploration)."""
+    others: Floats | None
+    """The part of each belief that comes from the prior, x·μ (K,). None without a prior."""
 
 
 def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measured:
@@ -34,21 +39,59 @@ def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measu
     parts = explain(policy.catalog, chosen, estimate, inverse[0], alpha, features=policy.features)
     beliefs, explorations = parts.belief.tolist(), parts.exploration.tolist()
     total = sum(map(abs, beliefs)) + sum(explorations)
+    others = None
+    if policy.prior is not None:
+        others = _sums(parts.gains * policy.prior.mean[parts.topics], parts.sizes)
     return Measured(
         parts,
         predicted=1.0 - prod(1.0 - min(1.0, max(0.0, belief)) for belief in beliefs),
         diversity=distance(parts.sizes, parts.topics, policy.catalog.sparse.fading),
         exploration=sum(explorations) / total if total > 0.0 else 0.0,
+        others=others,
     )
 
 
+def _sums(values: Floats, sizes: Integers) -> Floats:
+    """Return the sum of the first sizes[0] values, of the next sizes[1] values, and so on."""
+    found = np.bincount(np.repeat(np.arange(sizes.size), sizes), values, minlength=sizes.size)
+    return np.asarray(found, dtype=np.float64)
+
+
+def by_topic(policy: LinearPolicy, state: LinearState, numbers: Explanation) -> Floats:
+    """Return the three parts of the index of each item on each of its topics (n, 3): others, you and exploration.
+
+    With the prior mean μ, these are x_j·μ_j, x_j·(θ̄_j - μ_j) and α·x_j·(M⁻¹x)_j/sqrt(xᵀM⁻¹x). They add up to the
+    belief and the exploration of the item, except for rounding.
+    """
+    inverse, solution, _ = policy.posterior(state)
+    estimate = solution[0] * policy.sigma**-2
+    mean = np.zeros(estimate.size) if policy.prior is None else policy.prior.mean
+    x, j = numbers.gains, numbers.topics
+    parts = np.column_stack([x * mean[j], x * (estimate - mean)[j], np.zeros(x.size)])
+    begin = 0
+    for size, exploration in zip(numbers.sizes.tolist(), numbers.exploration.tolist(), strict=True):
+        own = slice(begin, begin + size)
+        products = x[own] * (inverse[0][np.ix_(j[own], j[own])] @ x[own])
+        variance = products.sum()
+        parts[own, 2] = exploration * products / variance if variance > 0.0 else 0.0
+        begin += size
+    return parts
+
+
 def describe(
-    shown: Impression, numbers: Explanation, topic_names: Sequence[Any], kind: Callable[..., Any], **more: Any
+    shown: Impression,
+    numbers: Explanation,
+    topic_names: Sequence[Any],
+    kind: Callable[..., Any],
+    parts: Floats | None = None,
+    **more: Any,
 ) -> Any:
     """Describe a list with the names of its topics.
 
-    kind: the class of the result, :class:`thali_client.types.Shown` or a subclass; more: its additional fields.
+    kind: the class of the result, :class:`thali_client.types.Shown` or a subclass; more: its additional fields. parts:
+    the result of :func:`by_topic`, if the list is to be explained by topic and in words.
     """
+    others = [0.0] * len(shown.items) if shown.others is None else np.frombuffer(shown.others, dtype="<f8").tolist()
     topics, values = [topic_names[j] for j in numbers.topics.tolist()], numbers.gains.tolist()
     items, begin = [], 0
     for k, (item, size, belief, exploration) in enumerate(
@@ -57,6 +100,11 @@ def describe(
         end = begin + size
         item_topics = topics[begin:end]
         gains = dict(zip(item_topics, values[begin:end]))  # noqa: B905 (strict takes time, and the lengths are equal)
-        items.append(ShownItem(k, item, item_topics, gains, belief, exploration))
+        described = ShownItem(k, item, item_topics, gains, belief, exploration, others[k], belief - others[k])
+        if parts is not None:
+            own = [Parts(*row) for row in parts[begin:end].tolist()]
+            described.by_topic = dict(zip(item_topics, own, strict=True))
+            described.reason = reason(described.by_topic, exploration)
+        items.append(described)
         begin = end
     return kind(id_text(shown.id), shown.user, shown.learner, shown.shown_at, shown.predicted, items, **more)

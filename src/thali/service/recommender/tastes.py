@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from thali.policies.linear.policy import LinearPolicy
 from thali.policies.linear.state import LinearState
 from thali.service.recommender.learners import Learner
-from thali.service.stores.records import Impression, Key, Statistics, gains_of, pack, unpack_shown
-from thali.service.stores.topics import Topics
+from thali.service.recommender.seen import SeenLists
+from thali.service.stores.records import History, Impression, Key, Statistics, gains_of, pack, unpack, unpack_shown
+from thali.service.stores.sql import SqlStore
+from thali.service.stores.topics import Topics, move_statistics
 from thali.tools.types import Booleans, Floats
 from thali_client.types import TopicTaste
 
@@ -29,6 +31,8 @@ class Taste:
 
     state: LinearState
     sequence: int
+    seen: SeenLists | None = None
+    """What the user has seen, if it is recorded."""
 
     @property
     def updates(self) -> int:
@@ -45,12 +49,14 @@ class Taste:
 
     def with_statistics(self, M: Floats, B: Floats, updates: int, sequence: int) -> Taste:
         """Return a taste under the same learner with other statistics M (1, d, d) and B (1, d)."""
-        return Taste(self.state.of(M, B, np.array([updates])), sequence)
+        return Taste(self.state.of(M, B, np.array([updates])), sequence, self.seen)
 
     def from_store(self, statistics: Statistics, topics: Topics) -> Taste:
         """Return a taste under the same learner with statistics from the store, over the current topics."""
         M, B = topics.read(statistics)
-        return self.with_statistics(M[None], B[None], statistics.updates, statistics.sequence)
+        taste = self.with_statistics(M[None], B[None], statistics.updates, statistics.sequence)
+        taste.seen = None if statistics.seen is None else SeenLists.from_store(bytes(statistics.seen))
+        return taste
 
     def by_topic(self, policy: LinearPolicy, names: Sequence[Any]) -> list[TopicTaste]:
         """Return the estimated preference for each topic, with an interval.
@@ -70,15 +76,22 @@ class Taste:
     def to_store(self, topics: Topics) -> Statistics:
         """Return the statistics in the form that the store keeps."""
         arrays = self.state.arrays
-        return Statistics(topics.current, self.updates, self.sequence, pack(arrays["M"][0], arrays["B"][0]))
+        numbers = pack(arrays["M"][0], arrays["B"][0])
+        seen = None if self.seen is None else self.seen.to_store()
+        return Statistics(topics.current, self.updates, self.sequence, numbers, seen)
 
-    def learn(self, learner: Learner, *lessons: Lesson, times: int = 1) -> Taste:
+    def learn(self, learner: Learner, *lessons: Lesson | Sums, times: int = 1) -> Taste:
         """Return the taste after more lessons, in this order. With times=-1, remove the lessons, up to rounding."""
         M, B = self.state.arrays["M"].copy(), self.state.arrays["B"].copy()
-        taste = self.with_statistics(M, B, self.updates + times * len(lessons), self.sequence + 1)
+        lists = sum(isinstance(lesson, Lesson) for lesson in lessons)
+        taste = self.with_statistics(M, B, self.updates + times * lists, self.sequence + 1)
         for lesson in lessons:
-            policy = learner.variant(lesson.clicks.shape[1], None)
-            policy.add(taste.state, lesson.clicks, lesson.gains, times=float(times))
+            if isinstance(lesson, Lesson):
+                policy = learner.variant(lesson.clicks.shape[1], None)
+                policy.add(taste.state, lesson.clicks, lesson.gains, times=float(times))
+            else:
+                M[0] += times * learner.stored_sigma**-2 * lesson.S
+                B[0] += times * lesson.B
         return taste
 
 
@@ -97,6 +110,31 @@ class Lesson:
         clicks[0, list(clicked)] = True
         numbers = unpack_shown(shown.numbers, K)
         return cls(clicks, gains_of(numbers, topics.positions(shown.topics), topics.d)[None])
+
+
+class Sums(NamedTuple):
+    """What a policy learns from a history: S = Σ c·xxᵀ (d, d) and B = Σ c·x·like (d,)."""
+
+    S: Floats
+    B: Floats
+
+    @classmethod
+    def from_history(cls, history: History, store: SqlStore, topics: Topics) -> Sums:
+        """Return the sums of a stored history, over the current topics."""
+        positions = topics.positions(history.topics)
+        numbers = history.numbers if history.matrix is None else history.numbers + store.matrix(history.matrix)
+        S, B = unpack(numbers, positions.size)
+        if history.topics != topics.current:
+            eye = np.eye(topics.d)
+            S, B = move_statistics(S, B, positions, topics.d)
+            S -= np.where(eye > 0.0, np.isin(np.arange(topics.d), positions, invert=True), 0.0)  # new topics are 0
+        return cls(S, B)
+
+    def to_store(self, shared: bool) -> tuple[bytes, bytes | None]:
+        """Return the numbers of a history, and those of S apart if several people share it."""
+        size = 8 * self.B.size
+        numbers = pack(self.S, self.B)
+        return (numbers[:size], numbers[size:]) if shared else (numbers, None)
 
 
 class Tastes:

@@ -11,22 +11,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from thali.service.recommender import counters
 from thali.service.recommender.handlers import HANDLERS
 from thali.service.recommender.learners import Learner
 from thali.service.recommender.operations import (
+    AddHistory,
     AddPast,
     Feedback,
     GetImpression,
     Operation,
     Recommend,
     Refused,
+    RemoveHistory,
     Undo,
     Unknown,
     id_text,
 )
+from thali.service.recommender.seen import SeenLists, item_hashes
 from thali.service.recommender.showing import Measured
-from thali.service.recommender.tastes import Lesson, Taste
+from thali.service.recommender.tastes import Lesson, Sums, Taste
 from thali.service.stores.records import (
     Counts,
     Impression,
@@ -97,6 +102,8 @@ class Transaction:
         #: Items that this transaction added or changed (weights by topic) or removed (None), by their names as text.
         #: The catalog in memory changes only after the commit.
         self.changed: dict[str, dict[Any, float] | None] = {}
+        #: Whether this transaction changed priors or the quality of items, which are read again after the commit.
+        self.changes_catalog = False
 
     def run(self, operations: Sequence[Operation]) -> list[Any]:
         """Run the handlers of operations. Returns the result or exception of each."""
@@ -121,11 +128,16 @@ class Transaction:
         read: set[Key] = set()
         changed: set[Key] = set()
         for operation in operations:
-            if isinstance(operation, Recommend | AddPast):
+            if isinstance(operation, Recommend | AddPast | AddHistory):
                 learner = self.recommender.find_learner_or_none(operation.user, operation.learner)
                 if learner is not None:
-                    learns = isinstance(operation, AddPast) and operation.clicked is not None
+                    learns = isinstance(operation, AddHistory) or (
+                        isinstance(operation, AddPast) and operation.clicked is not None
+                    )
                     (changed if learns else read).add((operation.user, learner.name))
+            elif isinstance(operation, RemoveHistory):
+                if isinstance(operation.user, str):
+                    changed.update((h.user, h.learner) for h in self.store.histories(operation.user))
             elif isinstance(operation, Feedback | Undo):
                 shown = self.impressions.get(operation.id)
                 if shown is not None and not (isinstance(operation, Feedback) and shown.answer == "feedback"):
@@ -172,6 +184,8 @@ class Transaction:
         shown = Impression(
             id, user, learner, self.topics.current, items, pack_shown(measured.numbers), measured.predicted
         )
+        shown.number = self.taste((user, learner)).updates + 1
+        shown.others = None if measured.others is None else measured.others.astype("<f8").tobytes()
         self.count(shown, impressions=1.0, diversity=measured.diversity, exploration=measured.exploration)
         return shown
 
@@ -195,17 +209,40 @@ class Transaction:
                 message = str(error).removesuffix(" for user 0")
                 raise Refused("impression", f"must not be learned from: {message}") from None
             taste = taste.learn(learner, Lesson.from_impression(shown, clicked, self.topics))
+            taste.seen = self._seen(taste, learner, shown, clicked)
         # Count only now, so that a failure above leaves the counters unchanged.
         self.writes.count(counters.ALL_TIME, shown.learner, users=users)
         for positions, times in ((shown.clicked, -1.0), (clicked, 1.0)):
             if positions is not None:
                 self.count(shown, **counters.answer_counts(shown.predicted, positions, times))
-        self.tastes[key] = taste
-        self.writes.statistics[key] = taste.to_store(self.topics)
+                self.examine(shown, learner, positions, int(times))
+        self.set_taste(key, taste)
         shown.clicked, shown.answer = clicked, answer
         shown.answered_at = None if clicked is None else self.now
         shown.sequence = None if clicked is None else taste.sequence
         self.writes.answered[shown.id] = shown
+
+    def set_taste(self, key: Key, taste: Taste) -> None:
+        """Replace the taste of a user under a learner."""
+        self.tastes[key] = taste
+        self.writes.statistics[key] = taste.to_store(self.topics)
+
+    def examine(self, shown: Impression, learner: Learner, clicked: list[int], times: int) -> None:
+        """Count an answer for the quality of items. With times = -1, remove it again."""
+        if shown.number is not None:  # older versions of thali did not count it
+            examined = _examined(learner, len(shown.items), clicked)
+            self.writes.examine(shown.items, clicked, examined, times)
+
+    def _seen(self, taste: Taste, learner: Learner, shown: Impression, clicked: list[int]) -> SeenLists | None:
+        """Return what a user has seen after an answer, if it is recorded."""
+        rule = self.recommender.hide
+        if rule.hides_nothing:
+            return taste.seen
+        K = len(shown.items)
+        positions = clicked if rule.only_clicked else sorted({*range(_examined(learner, K, clicked)), *clicked})
+        hashes = item_hashes(shown.items[k] for k in positions)
+        hits = np.isin(positions, clicked)
+        return (taste.seen or SeenLists.empty()).with_list(taste.sequence, shown.shown_at, hashes, hits)
 
     def _without(self, taste: Taste, learner: Learner, shown: Impression) -> Taste:
         """Return a taste without what was learned from an impression.
@@ -215,15 +252,28 @@ class Transaction:
         subtracted, which is equal up to rounding.
         """
         assert shown.clicked is not None
+        assert shown.sequence is not None
+        own = Lesson.from_impression(shown, shown.clicked, self.topics)
+        return self.unlearned(taste, learner, (shown.user, shown.learner), shown.sequence, own)
+
+    def unlearned(self, taste: Taste, learner: Learner, key: Key, sequence: int, lesson: Lesson | Sums) -> Taste:
+        """Return a taste without a lesson, which it learned at this sequence."""
+        seen = None if taste.seen is None else taste.seen.without(sequence)
         if taste.updates <= RELEARN:
             self.write()
-            learned = self.store.learned_impressions(shown.user, shown.learner)
-            others = [other for other in learned if other.id != shown.id]
-            if len(others) == taste.updates - 1:
-                lessons = [Lesson.from_impression(other, other.clicked or [], self.topics) for other in others]
-                blank = self.recommender.blank_taste(shown.learner)
-                return replace(blank.learn(learner, *lessons), sequence=taste.sequence + 1)
-        return taste.learn(learner, Lesson.from_impression(shown, shown.clicked, self.topics), times=-1)
+            lists, histories = self.store.learned_impressions(*key), self.store.histories(*key)
+            if len(lists) == taste.updates:
+                lessons: dict[int, Lesson | Sums] = {}
+                for shown in lists:
+                    assert shown.sequence is not None
+                    lessons[shown.sequence] = Lesson.from_impression(shown, shown.clicked or [], self.topics)
+                for history in histories:
+                    lessons[history.sequence] = Sums.from_history(history, self.store, self.topics)
+                del lessons[sequence]
+                blank = self.recommender.blank_taste(key[1])
+                again = blank.learn(learner, *(lessons[number] for number in sorted(lessons)))
+                return replace(again, sequence=taste.sequence + 1, seen=seen)
+        return replace(taste.learn(learner, lesson, times=-1), seen=seen)
 
     def write(self) -> None:
         """Write everything that was learned, shown and counted so far to the store."""
@@ -231,3 +281,11 @@ class Transaction:
         for key, amount in self.writes.counts.items():
             self.counted[key] = self.counted.get(key, 0.0) + amount
         self.writes = Writes()
+
+
+def _examined(learner: Learner, K: int, clicked: list[int]) -> int:
+    """Return how many positions of a list count as examined."""
+    rule = learner.policy.examined
+    if rule == "all" or not clicked:
+        return K
+    return (min(clicked) if rule == "first-click" else max(clicked)) + 1

@@ -160,7 +160,7 @@ class PostgresStore(SqlStore):
         ascending, rows = sorted(set(keys)), dict[Key, Statistics]()
         while len(rows) < len(ascending):
             self.execute(
-                f'INSERT INTO statistics ("user", learner, {STATISTICS_COLUMNS}) '
+                'INSERT INTO statistics ("user", learner, topics, updates, sequence, numbers) '
                 f'SELECT "user", learner, ?, ?, ?, ? FROM {KEYS} ORDER BY place ON CONFLICT DO NOTHING',
                 (blank.topics, blank.updates, blank.sequence, blank.numbers, *_columns(ascending)),
             )
@@ -170,6 +170,12 @@ class PostgresStore(SqlStore):
                 ascending,
             )
         return rows
+
+    def answered_impressions(self, user: str) -> list[Impression]:
+        """Return the answered impressions of a user. First waits for processes that have locked any impression."""
+        self.execute('SELECT 1 FROM impressions WHERE "user" = ? ORDER BY id FOR UPDATE', (user,))
+        self.execute('SELECT 1 FROM statistics WHERE "user" = ? ORDER BY learner FOR UPDATE', (user,))
+        return super().answered_impressions(user)
 
     def forget(self, user: str) -> tuple[int, dict[str, tuple[int, int]]]:
         """Remove everything about a user.

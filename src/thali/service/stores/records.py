@@ -48,6 +48,8 @@ class Statistics:
     """Grows with each change. It orders impressions by the time at which they were learned."""
     numbers: bytes
     """B, then the lower triangle of M row by row: 8·d·(d + 3)/2 bytes. See :func:`pack`."""
+    seen: bytes | None = None
+    """What the user has seen, if the service hides it. See :class:`thali.service.recommender.seen.SeenLists`."""
 
 
 @dataclass(slots=True)
@@ -72,6 +74,11 @@ class Impression:
     answered_at: float | None = None
     sequence: int | None = None
     """The sequence of the statistics after they learned from this impression."""
+    number: int | None = None
+    """Which list of the user this is, counted from 1 over answered lists. None for lists of thali before version 2 of
+    the tables, whose clicks are not counted for the quality of items."""
+    others: bytes | None = None
+    """The part of each belief that comes from the prior, K numbers. None if it is 0 because there is no prior."""
 
     @property
     def shown_at(self) -> float:
@@ -80,8 +87,45 @@ class Impression:
 
 
 @dataclass(slots=True)
+class History:
+    """What is known about a user from elsewhere: the sums S and B that were added to the statistics of one learner."""
+
+    user: str
+    learner: str
+    name: str
+    topics: int
+    """The number of the set of topics that the sums refer to."""
+    matrix: str | None
+    """The digest under which the store keeps S, if several people share it."""
+    numbers: bytes
+    """B, and then S as in :func:`pack` unless people share it."""
+    digest: str
+    """The digest of the user's data."""
+    at: float
+    sequence: int
+    """The sequence of the statistics after they learned from this history."""
+
+
+class StoredPrior(NamedTuple):
+    """The prior that a learner uses instead of the one that it started with."""
+
+    version: int
+    """Grows with each prior that is put into use."""
+    at: float
+    people: int
+    """The number of people from whom it was learned."""
+    fell_back: bool
+    """Whether the service itself has returned to the prior that the learner started with."""
+    prior: str | None
+    """The prior as JSON, or None for the one that the learner started with."""
+
+
+@dataclass(slots=True)
 class Change:
-    """Change number seq of a catalog: an item was added or changed (weights by topic), or removed (None)."""
+    """Change number seq of a catalog: an item was added or changed (weights by topic), or removed (None).
+
+    If the item is None, the quality of all items was refreshed.
+    """
 
     seq: int
     item: Any
@@ -108,6 +152,19 @@ class Writes:
     statistics: dict[Key, Statistics] = field(default_factory=dict)
     counts: Counts = field(default_factory=dict)
     """Amounts to add to the counters."""
+    examined: dict[Any, int] = field(default_factory=dict)
+    """How often each item was examined."""
+    hits: dict[Any, int] = field(default_factory=dict)
+    """How often each item was clicked when it was examined."""
+
+    def examine(self, items: list[Any], clicked: list[int], examined: int, times: int) -> None:
+        """Count the first ``examined`` items of a list, and the clicks on them, so many times."""
+        counts = self.examined
+        for item in items[:examined]:
+            counts[item] = counts.get(item, 0) + times
+        for k in clicked:
+            if k < examined:
+                self.hits[items[k]] = self.hits.get(items[k], 0) + times
 
     def count(self, hour: int, learner: str, **amounts: float) -> None:
         """Add amounts to counters of an hour and a learner, by counter name."""

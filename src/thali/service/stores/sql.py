@@ -6,9 +6,20 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from itertools import count
+from typing import Any, ClassVar, Self
 
-from thali.service.stores.records import Change, Heading, Impression, Key, Statistics, StoreError, Writes
+from thali.service.stores.records import (
+    Change,
+    Heading,
+    History,
+    Impression,
+    Key,
+    Statistics,
+    StoredPrior,
+    StoreError,
+    Writes,
+)
 from thali.service.stores.waiting import BLOCKING, begin, run_blocking
 
 # Entry i migrates a store from version i to version i + 1. {blob}, {real} and {text} stand for types of the database.
@@ -30,6 +41,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE counters (hour BIGINT, learner {text}, worker {text}, name {text}, value {real} NOT NULL, "
         "PRIMARY KEY (hour, learner, worker, name))",
     ),
+    (
+        "ALTER TABLE statistics ADD COLUMN seen {blob}",
+        "ALTER TABLE impressions ADD COLUMN number BIGINT",
+        "ALTER TABLE impressions ADD COLUMN others {blob}",
+        "CREATE TABLE priors (learner {text} PRIMARY KEY, version BIGINT NOT NULL, at {real} NOT NULL, "
+        "people BIGINT NOT NULL, fell_back INTEGER NOT NULL, prior TEXT)",
+        "CREATE TABLE matrices (digest {text} PRIMARY KEY, numbers {blob} NOT NULL)",
+        'CREATE TABLE histories ("user" {text}, learner {text}, name {text}, topics INTEGER NOT NULL, matrix {text}, '
+        "numbers {blob} NOT NULL, digest TEXT NOT NULL, at {real} NOT NULL, sequence BIGINT NOT NULL, "
+        'PRIMARY KEY ("user", learner, name))',
+        'CREATE INDEX histories_by_name ON histories (name, "user")',
+        "CREATE TABLE examinations (worker {text}, seq BIGINT, items TEXT NOT NULL, PRIMARY KEY (worker, seq))",
+        "CREATE TABLE quality (item {text} PRIMARY KEY, examined {real} NOT NULL, clicked {real} NOT NULL)",
+    ),
 )
 VERSION = len(MIGRATIONS)
 #: The columns of each table. Tables can be copied in this order.
@@ -39,12 +64,17 @@ TABLES: dict[str, tuple[str, ...]] = {
     "learners": ("name", "settings"),
     "catalogs": ("epoch", "digest", "changes"),
     "item_changes": ("epoch", "seq", "item", "weights", "at"),
-    "statistics": ('"user"', "learner", "topics", "updates", "sequence", "numbers"),
+    "statistics": ('"user"', "learner", "topics", "updates", "sequence", "numbers", "seen"),
     "impressions": (
         *("id", '"user"', "learner", "topics", "items", "numbers", "predicted"),
-        *("clicked", "answer", "answered_at", "sequence"),
+        *("clicked", "answer", "answered_at", "sequence", "number", "others"),
     ),
     "counters": ("hour", "learner", "worker", "name", "value"),
+    "priors": ("learner", "version", "at", "people", "fell_back", "prior"),
+    "matrices": ("digest", "numbers"),
+    "histories": ('"user"', "learner", "name", "topics", "matrix", "numbers", "digest", "at", "sequence"),
+    "examinations": ("worker", "seq", "items"),
+    "quality": ("item", "examined", "clicked"),
 }
 #: The primary key of each table.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -56,10 +86,20 @@ KEYS: dict[str, tuple[str, ...]] = {
     "statistics": ('"user"', "learner"),
     "impressions": ("id",),
     "counters": ("hour", "learner", "worker", "name"),
+    "priors": ("learner",),
+    "matrices": ("digest",),
+    "histories": ('"user"', "learner", "name"),
+    "examinations": ("worker", "seq"),
+    "quality": ("item",),
 }
 IMPRESSION_COLUMNS = ", ".join(TABLES["impressions"])
 #: The columns of the table statistics without its key.
-STATISTICS_COLUMNS = "topics, updates, sequence, numbers"
+STATISTICS_COLUMNS = "topics, updates, sequence, numbers, seen"
+HISTORY_COLUMNS = ", ".join(TABLES["histories"])
+#: The value in the table meta that changes whenever a prior is put into use.
+PRIOR_VERSION = "prior_version"
+#: The value in the table meta that changes whenever a user is forgotten.
+FORGETS = "forgets"
 
 
 class SqlStore(ABC):
@@ -78,6 +118,8 @@ class SqlStore(ABC):
     column_types: ClassVar[dict[str, str]]
     #: The URL without its password, to show to users.
     url: str
+    # Together with the name of the worker, these numbers are unique.
+    _examination_numbers: ClassVar[Iterator[int]] = count()
 
     @abstractmethod
     def begin(self, *, write: bool = True) -> bool:
@@ -112,6 +154,12 @@ class SqlStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release all resources."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @abstractmethod
     def generation(self) -> int | None:
@@ -224,9 +272,23 @@ class SqlStore(ABC):
         """Add the record of a catalog, which becomes the current one."""
         self.execute("INSERT INTO catalogs (epoch, digest, changes) VALUES (?, ?, 0)", (epoch, digest))
 
-    def change_count(self, epoch: int) -> int:
-        """Return the number of changes to a catalog."""
-        return int(self.execute("SELECT changes FROM catalogs WHERE epoch = ?", (epoch,))[0][0])
+    def versions(self) -> tuple[int, int, int]:
+        """Return the epoch of the current catalog, the number of its changes, and the version of the priors.
+
+        Every transaction of a shared store begins with this statement.
+        """
+        rows = self.execute(
+            f"SELECT epoch, changes, (SELECT value FROM meta WHERE name = '{PRIOR_VERSION}') FROM catalogs "
+            "ORDER BY epoch DESC LIMIT 1"
+        )
+        if not rows:
+            raise StoreError(f"store {self.url} cannot be used: it has lost the record of its catalog")
+        epoch, changes, priors = rows[0]
+        return int(epoch), int(changes), int(priors or 0)
+
+    def item_change_count(self, epoch: int) -> int:
+        """Return how many items of a catalog were added, changed or removed, without refreshes of their quality."""
+        return int(self.execute("SELECT count(*) FROM item_changes WHERE epoch = ? AND item <> 'null'", (epoch,))[0][0])
 
     def changes(self, epoch: int, after: int) -> list[Change]:
         """Return the changes to a catalog whose numbers are greater than ``after``, in order."""
@@ -237,16 +299,122 @@ class SqlStore(ABC):
 
     def next_change(self, epoch: int) -> int:
         """Allocate the number of the next change. Other processes wait for theirs until this transaction ends."""
-        rows = self.execute("UPDATE catalogs SET changes = changes + 1 WHERE epoch = ? RETURNING changes", (epoch,))
-        return int(rows[0][0])
+        return self.next_changes(epoch, 1)
 
-    def add_change(self, epoch: int, change: Change) -> None:
-        """Record that an item was added, changed or removed."""
-        weights = None if change.weights is None else json.dumps(change.weights)
-        self.execute(
-            "INSERT INTO item_changes (epoch, seq, item, weights, at) VALUES (?, ?, ?, ?, ?)",
-            (epoch, change.seq, json.dumps(change.item), weights, change.at),
+    def next_changes(self, epoch: int, count: int) -> int:
+        """Allocate the numbers of so many changes, and return the first."""
+        rows = self.execute(
+            "UPDATE catalogs SET changes = changes + ? WHERE epoch = ? RETURNING changes", (count, epoch)
         )
+        return int(rows[0][0]) - count + 1
+
+    def add_changes(self, epoch: int, changes: Sequence[Change]) -> None:
+        """Record that items were added, changed or removed, or that their quality was refreshed."""
+        self.execute_many(
+            "INSERT INTO item_changes (epoch, seq, item, weights, at) VALUES (?, ?, ?, ?, ?)",
+            [
+                (epoch, c.seq, json.dumps(c.item), None if c.weights is None else json.dumps(c.weights), c.at)
+                for c in changes
+            ],
+        )
+
+    # The quality of items
+
+    def count_examinations(self, limit: int) -> int:
+        """Add the counts of at most so many transactions to the table quality. Returns of how many."""
+        rows = self.execute(
+            "DELETE FROM examinations WHERE (worker, seq) IN (SELECT worker, seq FROM examinations LIMIT ?) "
+            "RETURNING items",
+            (limit,),
+        )
+        totals: dict[str, list[float]] = {}
+        for (items,) in rows:
+            for column, counts in enumerate(json.loads(items)):
+                for item, times in counts.items():
+                    totals.setdefault(item, [0.0, 0.0])[column] += times
+        self.execute_many(
+            "INSERT INTO quality (item, examined, clicked) VALUES (?, ?, ?) ON CONFLICT (item) DO UPDATE SET "
+            "examined = quality.examined + excluded.examined, clicked = quality.clicked + excluded.clicked",
+            [(item, *counts) for item, counts in sorted(totals.items()) if any(counts)],
+        )
+        return len(rows)
+
+    def quality(self) -> list[tuple[str, float, float]]:
+        """Return how often each item was examined and clicked, by its name as text."""
+        return [tuple(row) for row in self.execute("SELECT item, examined, clicked FROM quality ORDER BY item")]
+
+    def drop_refreshes(self, epoch: int) -> None:
+        """Remove the records of earlier refreshes of the quality. Only the latest one matters."""
+        self.execute("DELETE FROM item_changes WHERE epoch = ? AND item = 'null'", (epoch,))
+
+    # Priors
+
+    def priors(self) -> dict[str, StoredPrior]:
+        """Return the priors that learners use instead of those that they started with, by learner."""
+        rows = self.execute("SELECT learner, version, at, people, fell_back, prior FROM priors ORDER BY learner")
+        return {name: StoredPrior(v, at, people, bool(back), prior) for name, v, at, people, back, prior in rows}
+
+    def set_prior(self, learner: str, prior: StoredPrior) -> None:
+        """Put a prior into use. Call :meth:`lock_setup` first, and take the version from :meth:`versions`."""
+        self.execute(
+            "INSERT INTO priors (learner, version, at, people, fell_back, prior) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (learner) DO UPDATE SET version = excluded.version, at = excluded.at, "
+            "people = excluded.people, fell_back = excluded.fell_back, prior = excluded.prior",
+            (learner, prior.version, prior.at, prior.people, int(prior.fell_back), prior.prior),
+        )
+        self.set_meta(PRIOR_VERSION, str(prior.version))
+
+    def random_users(self, learner: str, most: int) -> list[str]:
+        """Return the names of at most so many users with statistics of a learner, drawn at random."""
+        rows = self.execute(
+            'SELECT "user" FROM statistics WHERE learner = ? AND sequence > 0 ORDER BY random() LIMIT ?',
+            (learner, most),
+        )
+        return [name for (name,) in rows]
+
+    # Histories
+
+    def histories(self, user: str, learner: str | None = None) -> list[History]:
+        """Return what is known about a user from elsewhere, for one or all learners, in the order of learning."""
+        where, values = '"user" = ?', [user]
+        if learner is not None:
+            where, values = f"{where} AND learner = ?", [user, learner]
+        rows = self.execute(f"SELECT {HISTORY_COLUMNS} FROM histories WHERE {where} ORDER BY learner, sequence", values)
+        return [_history_from_row(row) for row in rows]
+
+    def add_history(self, history: History, shared: bytes | None) -> None:
+        """Record a history. shared: S as :func:`pack` writes it, if several people share it."""
+        if shared is not None:
+            self.execute(
+                "INSERT INTO matrices (digest, numbers) VALUES (?, ?) ON CONFLICT DO NOTHING", (history.matrix, shared)
+            )
+        h = history
+        self.execute(
+            f"INSERT INTO histories ({HISTORY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (h.user, h.learner, h.name, h.topics, h.matrix, h.numbers, h.digest, h.at, h.sequence),
+        )
+
+    def drop_history(self, history: History) -> None:
+        """Remove a history."""
+        self.execute(
+            'DELETE FROM histories WHERE "user" = ? AND learner = ? AND name = ?',
+            (history.user, history.learner, history.name),
+        )
+
+    def matrix(self, digest: str) -> bytes:
+        """Return a matrix that several histories share."""
+        rows = self.execute("SELECT numbers FROM matrices WHERE digest = ?", (digest,))
+        if not rows:
+            raise StoreError(f"store {self.url} cannot be used: a matrix of histories is missing")
+        return bytes(rows[0][0])
+
+    def users_with_history(self, name: str, after: str, limit: int) -> list[str]:
+        """Return the names of users with a history of this name that come after a user's name, in ascending order."""
+        rows = self.execute(
+            'SELECT DISTINCT "user" FROM histories WHERE name = ? AND "user" > ? ORDER BY "user" LIMIT ?',
+            (name, after, limit),
+        )
+        return [user for (user,) in rows]
 
     # Writing
 
@@ -268,10 +436,18 @@ class SqlStore(ABC):
             )
         if writes.statistics:
             self.execute_many(
-                f'INSERT INTO statistics ("user", learner, {STATISTICS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?) '
+                f'INSERT INTO statistics ("user", learner, {STATISTICS_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) '
                 'ON CONFLICT ("user", learner) DO UPDATE SET topics = excluded.topics, updates = excluded.updates, '
-                "sequence = excluded.sequence, numbers = excluded.numbers",
-                [(*key, s.topics, s.updates, s.sequence, s.numbers) for key, s in sorted(writes.statistics.items())],
+                "sequence = excluded.sequence, numbers = excluded.numbers, seen = excluded.seen",
+                [
+                    (*key, s.topics, s.updates, s.sequence, s.numbers, s.seen)
+                    for key, s in sorted(writes.statistics.items())
+                ],
+            )
+        if writes.examined:
+            self.execute(
+                "INSERT INTO examinations (worker, seq, items) VALUES (?, ?, ?)",
+                (worker, next(self._examination_numbers), json.dumps([writes.examined, writes.hits])),
             )
         if writes.counts:
             self.execute_many(
@@ -312,6 +488,17 @@ class SqlStore(ABC):
             '"user" = ? AND learner = ? AND sequence IS NOT NULL ORDER BY sequence', (user, learner)
         )
 
+    def answered_impressions(self, user: str) -> list[Impression]:
+        """Return the stored impressions of a user that have an answer, locked against other processes."""
+        return self._impressions('"user" = ? AND clicked IS NOT NULL ORDER BY id', (user,))
+
+    def latest_answered(self, learner: str, since: bytes, limit: int) -> list[Impression]:
+        """Return the latest answered impressions of a learner from an id on, whose list number is known."""
+        return self._impressions(
+            "id >= ? AND learner = ? AND clicked IS NOT NULL AND number IS NOT NULL ORDER BY id DESC LIMIT ?",
+            (since, learner, limit),
+        )
+
     def unanswered(self, since: bytes, before: bytes, limit: int) -> list[bytes]:
         """Return the ids of unanswered impressions with since ≤ id < before, oldest first."""
         rows = self.execute(
@@ -350,6 +537,7 @@ class SqlStore(ABC):
         Returns the number of removed impressions, and the removed (updates, sequence) by learner.
         """
         removed = len(self.execute('DELETE FROM impressions WHERE "user" = ? RETURNING 1', (user,)))
+        self.execute('DELETE FROM histories WHERE "user" = ?', (user,))
         rows = self.execute('DELETE FROM statistics WHERE "user" = ? RETURNING learner, updates, sequence', (user,))
         return removed, {learner: (updates, sequence) for learner, updates, sequence in rows}
 
@@ -364,11 +552,16 @@ class SqlStore(ABC):
         )
 
     def unlearn(self, keys: Iterable[Key]) -> None:
-        """Mark the impressions of these users and learners as no longer included in any statistics."""
+        """Mark the impressions of these users and learners as no longer included in any statistics.
+
+        Their histories are removed for the same reason.
+        """
+        ordered = sorted(keys)
         self.execute_many(
             'UPDATE impressions SET sequence = NULL WHERE "user" = ? AND learner = ? AND sequence IS NOT NULL',
-            sorted(keys),
+            ordered,
         )
+        self.execute_many('DELETE FROM histories WHERE "user" = ? AND learner = ?', ordered)
 
     def scrub(self) -> None:  # noqa: B027 (PostgreSQL needs nothing of the kind)
         """Erase removed data that is still on disk outside the tables, if possible. Call after a commit."""
@@ -384,20 +577,24 @@ class SqlStore(ABC):
 
 def impression_from_row(row: Sequence[Any]) -> Impression:
     """Return the impression in a row with IMPRESSION_COLUMNS."""
-    id, user, learner, topics, items, numbers, predicted, clicked, answer, at, sequence = row
+    id, user, learner, topics, items, numbers, predicted, clicked, answer, at, sequence, number, others = row
     try:
         names, positions = json.loads(items), None if clicked is None else json.loads(clicked)
     except ValueError as error:
         raise StoreError(f"impression {bytes(id).hex()} is damaged in the store: {error}") from error
-    return Impression(
-        bytes(id), user, learner, topics, names, bytes(numbers), predicted, positions, answer, at, sequence
-    )
+    shown = bytes(id), user, learner, topics, names, bytes(numbers), predicted
+    return Impression(*shown, positions, answer, at, sequence, number, None if others is None else bytes(others))
+
+
+def _history_from_row(row: Sequence[Any]) -> History:
+    user, learner, name, topics, matrix, numbers, digest, at, sequence = row
+    return History(user, learner, name, topics, matrix, bytes(numbers), digest, at, sequence)
 
 
 def _row_of_impression(shown: Impression) -> tuple[Any, ...]:
     return (
         *(shown.id, shown.user, shown.learner, shown.topics, json.dumps(shown.items), shown.numbers, shown.predicted),
-        *(_clicked_json(shown), shown.answer, shown.answered_at, shown.sequence),
+        *(_clicked_json(shown), shown.answer, shown.answered_at, shown.sequence, shown.number, shown.others),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from thali.service.http.routes import items, lists, service, users
+from thali.service.http.routes import items, lists, priors, service, users
 from thali.service.http.routes.lists import fast_routes
 
 __all__ = ["ROUTES", "fast_routes"]
@@ -14,5 +14,6 @@ ROUTES: list[BaseRoute] = [
     *lists.router.routes,
     *users.router.routes,
     *items.router.routes,
+    *priors.router.routes,
     *service.router.routes,
 ]

@@ -13,6 +13,7 @@ from thali_client.types import Error
 
 UserName = Annotated[str, Path(min_length=1, max_length=256, description="The user's name, percent-encoded.")]
 ItemName = Annotated[str, Path(min_length=1, max_length=256, description="The item's name, percent-encoded.")]
+HistoryName = Annotated[str, Path(min_length=1, max_length=256, description="The name of the history.")]
 ImpressionId = Annotated[str, Path(min_length=36, max_length=36, description="The id of the impression.")]
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from thali.service.http.bodies import ItemBody
+from thali.service.http.background import use_catalog
+from thali.service.http.bodies import CatalogBody, ItemBody, ItemsBody
 from thali.service.http.responses import json_response
 from thali.service.http.routes.common import ItemName, authorize, documented
 from thali.service.recommender.handlers.items import find_items
-from thali.service.recommender.operations import FindItems, GetItem, PutItem, RemoveItem
-from thali_client.types import Item, Items, Topics
+from thali.service.recommender.operations import FindItems, GetItem, PutItem, PutItems, RemoveItem
+from thali_client.types import CatalogLoaded, Item, Items, ItemsChanged, Topics
 
 router = APIRouter(tags=["items"])
 
@@ -37,6 +38,26 @@ async def items(
     return json_response(await asyncio.to_thread(find_items, service.recommender.catalog.snapshot(), operation))
 
 
+@router.put("/v1/items", summary="Add, change or remove many items", responses=documented(ItemsChanged))
+async def put_items(request: Request, body: ItemsBody) -> Response:
+    """Add, change or remove up to 10,000 items: all of them or, if one is not valid, none."""
+    service = authorize(request, "admin")
+    changes = [RemoveItem(one.item) if one.remove else PutItem(one.item, one.weights, one.topics) for one in body.items]
+    return json_response(ItemsChanged(await service.batcher.one(PutItems(changes))))
+
+
+@router.post("/v1/catalog", summary="Load the catalog file again", responses=documented(CatalogLoaded))
+async def load_catalog(request: Request, body: CatalogBody) -> Response:
+    """Load the catalog file again, and put it into use without a restart, in all processes of the service.
+
+    What was learned about users is kept for topics that have the same name. The status is 422 if the file cannot be
+    used, or if changes made to items through the API would be lost. The old catalog then stays in use.
+    """
+    service = authorize(request, "admin")
+    items = await use_catalog(service, discard_changes=body.discard_changes)
+    return json_response(CatalogLoaded(items, list(map(str, service.recommender.catalog.topics))))
+
+
 @router.get("/v1/items/{item:path}", summary="Get an item", responses=documented(Item, 404))
 async def item(request: Request, item: ItemName) -> Response:
     """Get an item with its weights."""
@@ -45,9 +66,11 @@ async def item(request: Request, item: ItemName) -> Response:
 
 @router.put("/v1/items/{item:path}", summary="Add or change an item", responses=documented(Item))
 async def put_item(request: Request, item: ItemName, body: ItemBody) -> Response:
-    """Add an item, or change its weights. The next list can already contain it, and what was learned is kept."""
-    weights: dict[Any, float] = dict(body.weights)
-    return json_response(await authorize(request, "admin").batcher.one(PutItem(item, weights)))
+    """Add an item, or change its weights. The next list can already contain it, and what was learned is kept.
+
+    With topics instead of weights, the item gets the weights that items with these topics usually have.
+    """
+    return json_response(await authorize(request, "admin").batcher.one(PutItem(item, body.weights, body.topics)))
 
 
 @router.delete("/v1/items/{item:path}", summary="Remove an item", responses=documented(Item, 404))

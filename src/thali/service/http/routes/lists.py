@@ -61,7 +61,9 @@ def _fast_route(path: str, service: Service, body: Any, act: Callable[[Service, 
 
 
 async def _recommend(service: Service, body: RecommendBody) -> Shown:
-    operation = Recommend(body.user, body.K, body.candidates, body.exclude, body.learner, body.alpha)
+    operation = Recommend(
+        body.user, body.K, body.candidates, body.exclude, body.learner, body.alpha, body.hide, body.explain
+    )
     shown: Shown = await service.batcher.one(operation)
     return shown
 

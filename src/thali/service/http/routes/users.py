@@ -11,10 +11,18 @@ from fastapi.responses import Response, StreamingResponse
 
 from thali.service.http.bodies import Id
 from thali.service.http.responses import encode, json_response
-from thali.service.http.routes.common import UserName, authorize, documented
+from thali.service.http.routes.common import HistoryName, UserName, authorize, documented
 from thali.service.recommender import Unknown
-from thali.service.recommender.operations import AFTER_ALL, ForgetUser, GetHistory, GetStatistics, GetUser, id_bytes
-from thali_client.types import Export, Forgotten, HistoryPage, User
+from thali.service.recommender.operations import (
+    AFTER_ALL,
+    ForgetUser,
+    GetHistory,
+    GetStatistics,
+    GetUser,
+    RemoveHistory,
+    id_bytes,
+)
+from thali_client.types import Export, Forgotten, HistoryPage, HistoryRemoved, User
 
 router = APIRouter(tags=["users"])
 # How many impressions of an export are read at a time.
@@ -31,6 +39,15 @@ async def user(request: Request, user: UserName) -> Response:
 async def forget(request: Request, user: UserName) -> Response:
     """Forget a user. This permanently removes what was learned and every impression."""
     return json_response(await authorize(request, "admin").batcher.one(ForgetUser(user)))
+
+
+@router.delete(
+    "/v1/users/{user}/histories/{history}", summary="Remove a history", responses=documented(HistoryRemoved, 404)
+)
+async def remove_history(request: Request, user: UserName, history: HistoryName) -> Response:
+    """Remove what was learned about a user from a history (thali learn-from), as if it had never been added."""
+    removed = await authorize(request, "admin").batcher.one(RemoveHistory(user, history))
+    return json_response(HistoryRemoved(user, history, removed))
 
 
 @router.get("/v1/users/{user}/impressions", summary="List a user's impressions", responses=documented(HistoryPage, 404))

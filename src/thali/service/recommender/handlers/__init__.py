@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from thali.service.recommender.handlers import items, lists, upkeep, users
+from thali.service.recommender.handlers import histories, items, lists, priors, upkeep, users
 from thali.service.recommender.operations import (
+    AddHistory,
     AddPast,
     Feedback,
     FindItems,
@@ -14,17 +15,23 @@ from thali.service.recommender.operations import (
     GetHistory,
     GetImpression,
     GetItem,
+    GetPrior,
     GetStatistics,
     GetStats,
     GetStoreSize,
     GetUser,
     Prune,
     PutItem,
+    PutItems,
     Recommend,
+    RefreshQuality,
+    RemoveHistory,
     RemoveItem,
     SetMeta,
+    SetPrior,
     TimeOut,
     Undo,
+    UseCatalog,
 )
 
 #: The handler of each type of operation. It takes the transaction and the operation.
@@ -42,6 +49,13 @@ HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
     FindItems: items.find,
     PutItem: items.put_item,
     RemoveItem: items.remove_item,
+    PutItems: items.put_items,
+    RefreshQuality: items.refresh_quality,
+    UseCatalog: items.use_catalog,
+    AddHistory: histories.add_history,
+    RemoveHistory: histories.remove_history,
+    GetPrior: priors.get_prior,
+    SetPrior: priors.set_prior,
     SetMeta: upkeep.set_meta,
     TimeOut: upkeep.time_out,
     Prune: upkeep.prune,

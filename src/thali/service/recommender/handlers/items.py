@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from thali.catalog.snapshot import Snapshot, weights_by_topic
+from thali.policies.quality import Quality
 from thali.service.recommender.operations import (
     FindItems,
     GetItem,
     PutItem,
+    PutItems,
+    RefreshQuality,
     Refused,
     RemoveItem,
     Unknown,
+    UseCatalog,
     checked,
     item_name,
 )
 from thali.service.stores.records import Change, UnusableRecord
 from thali.tools import checks
-from thali_client.types import Item, Items
+from thali_client.types import Item, ItemQuality, Items
 
 if TYPE_CHECKING:
     from thali.service.recommender.transaction import Transaction
+
+
+# The clicks of so many transactions are counted at a time, so that other requests do not have to wait long. After the
+# first of several times, a value in the store records that the quality was not refreshed yet.
+COUNTED, NOT_REFRESHED = 500, "quality_not_refreshed"
+
+
+class Refreshed(NamedTuple):
+    """Whether clicks were counted, and whether there may be more."""
+
+    counted: bool
+    more: bool
 
 
 def get_item(transaction: Transaction, operation: GetItem) -> Item:
@@ -32,7 +49,17 @@ def get_item(transaction: Transaction, operation: GetItem) -> Item:
     weights = transaction.changed[str(name)] if str(name) in transaction.changed else live.weights(name)
     if weights is None:
         raise Unknown(f"item {operation.item!r:.80} is not in the catalog")
-    return Item(live.own_name(name), weights)
+    return Item(live.own_name(name), weights, _quality(live.quality, live.find(name)))
+
+
+def _quality(quality: Quality | None, e: int | None) -> ItemQuality | None:
+    """Return the quality of an item as it was last refreshed, if the catalog has one."""
+    if quality is None or e is None or e >= quality.L:
+        return None
+    a, b = quality.prior  # the mean and deviation of one item: those of all items would take O(L)
+    n, c = float(quality.examined[e]), float(quality.clicked[e])
+    mean = (a + c) / (a + b + n)
+    return ItemQuality(n, c, mean, sqrt(mean * (1.0 - mean) / (a + b + n + 1.0)))
 
 
 def find(transaction: Transaction, operation: FindItems) -> Items:
@@ -58,12 +85,50 @@ def find_items(catalog: Snapshot, operation: FindItems) -> Items:
 
 def put_item(transaction: Transaction, operation: PutItem) -> Item:
     """Add or change an item. Lists of later transactions can contain it."""
+    item = _checked(transaction, operation, {})
+    _record_changes(transaction, [(item.item, item.weights)])
+    return item
+
+
+def put_items(transaction: Transaction, operation: PutItems) -> int:
+    """Add, change or remove many items: all or, if one is not valid, none. Return how many."""
+    changes = checked("items", checks.sequence, operation.changes)
+    typical: dict[tuple[str, ...], dict[Any, float]] = {}
+    found: dict[str, tuple[Any, dict[Any, float] | None]] = {}
+    for index, change in enumerate(changes):
+        try:
+            if isinstance(change, RemoveItem):
+                item = get_item(transaction, GetItem(change.item))
+                new: tuple[Any, dict[Any, float] | None] = item.item, None
+            else:
+                item = _checked(transaction, change, typical)
+                new = item.item, item.weights
+        except Refused as refusal:
+            raise Refused(f"items[{index}].{refusal.field}", str(refusal).removeprefix(f"{refusal.field} ")) from None
+        except Unknown:
+            raise Refused(
+                f"items[{index}].item", f"must be in the catalog to be removed, got {change.item!r:.80}"
+            ) from None
+        if str(item.item) in found:
+            raise Refused(f"items[{index}].item", f"must not appear twice, got {item.item!r:.80}")
+        found[str(item.item)] = new
+    _record_changes(transaction, list(found.values()))
+    return len(found)
+
+
+def _checked(transaction: Transaction, operation: PutItem, typical: dict[tuple[str, ...], dict[Any, float]]) -> Item:
+    """Check the name and the weights or topics of an item. typical: the weights for topics that were asked before."""
     name = item_name("item", operation.item)
     if isinstance(name, str):
         checked("item", checks.text_name, name)
     else:
         checked("item", checks.integer, name, low=-checks.MOST_COUNT, high=checks.MOST_COUNT)
     item = transaction.recommender.live.own_name(name)
+    if (operation.weights is None) == (operation.topics is None):
+        got = "neither" if operation.weights is None else "both"
+        raise Refused("weights", f"must be given, or topics instead, got {got}")
+    if operation.topics is not None:
+        return Item(item, _typical(transaction, item, operation.topics, typical))
     if not isinstance(operation.weights, Mapping):
         raise Refused("weights", f"must be a mapping from topics to weights, got {operation.weights!r:.80}")
     weights: dict[Any, float] = {}
@@ -72,24 +137,87 @@ def put_item(transaction: Transaction, operation: PutItem) -> Item:
         if topic not in topics:
             raise Refused("weights", f"must contain only topics of the catalog, got {topic!r:.80}")
         weights[topic] = checked(f"weights.{topic}", checks.number, weight, low=0.0, high=1.0)
-    weights = {topic: weight for topic, weight in weights.items() if weight}
-    _record_change(transaction, item, weights)
-    return Item(item, weights)
+    return Item(item, {topic: weight for topic, weight in weights.items() if weight})
+
+
+def _typical(
+    transaction: Transaction, item: Any, topics: Any, typical: dict[tuple[str, ...], dict[Any, float]]
+) -> dict[Any, float]:
+    """Return the weights that an item with these topics usually has. Cost: O(nnz) for each new set of topics."""
+    catalog, live = transaction.recommender.catalog, transaction.recommender.live
+    texts = [
+        checked(f"topics[{n}]", checks.text_name, topic)
+        for n, topic in enumerate(checked("topics", checks.sequence, topics))
+    ]
+    known = {str(topic): topic for topic in catalog.topics}
+    for topic in texts:
+        if topic not in known:
+            raise Refused("topics", f"must contain only topics of the catalog, got {topic!r:.80}")
+    key = tuple(sorted(texts))
+    e = live.find(item)
+    if e is not None or key not in typical:  # an existing item does not count for its own weights
+        try:
+            row = catalog.typical([known[topic] for topic in texts], other_than=e)
+        except ValueError as error:
+            raise Refused("topics", str(error).removeprefix("topics of put ")) from None
+        weights = {catalog.topics[j]: float(row[j]) for j in np.flatnonzero(row).tolist()}
+        if e is not None:
+            return weights
+        typical[key] = weights
+    return typical[key]
 
 
 def remove_item(transaction: Transaction, operation: RemoveItem) -> Item:
     """Remove an item, and return it."""
     item = get_item(transaction, GetItem(operation.item))
-    _record_change(transaction, item.item, None)
+    _record_changes(transaction, [(item.item, None)])
     return item
 
 
-def _record_change(transaction: Transaction, item: Any, weights: dict[Any, float] | None) -> None:
+def refresh_quality(transaction: Transaction, operation: RefreshQuality) -> Refreshed:
+    """Count the clicks of some transactions. After the last one, put the new quality into use, if there is one."""
+    store, live = transaction.store, transaction.recommender.live
+    transaction.write()
+    counted = store.count_examinations(COUNTED)
+    if counted == COUNTED:
+        store.set_meta(NOT_REFRESHED, "1")
+        return Refreshed(counted=True, more=True)
+    refreshes = counted > 0 or store.meta(NOT_REFRESHED) is not None
+    if refreshes and live.quality is not None:
+        heading = store.heading()
+        if heading is not None and heading.epoch == live.epoch:
+            store.drop_meta(NOT_REFRESHED)
+            store.drop_refreshes(live.epoch)
+            store.add_changes(live.epoch, [Change(store.next_change(live.epoch), None, None, transaction.now)])
+            transaction.changes_catalog = True
+    return Refreshed(counted=counted > 0, more=False)
+
+
+def use_catalog(transaction: Transaction, operation: UseCatalog) -> int:
+    """Put another catalog into use. Return the number of its items."""
+    try:
+        transaction.recommender.use_catalog(operation.loaded, discard_changes=operation.discard_changes)
+    except (ValueError, TypeError) as error:
+        undo = transaction.recommender._undo_catalog
+        if undo is not None:
+            undo()
+        raise Refused("catalog", f"must be one that the service can use: {error}") from None
+    transaction.store.set_meta("catalog", operation.path)
+    transaction.changes_catalog = True
+    return len(operation.loaded.catalog)
+
+
+def _record_changes(transaction: Transaction, changes: Sequence[tuple[Any, dict[Any, float] | None]]) -> None:
     store, epoch = transaction.store, transaction.recommender.live.epoch
     heading = store.heading()
     if heading is None or heading.epoch != epoch:
         raise UnusableRecord(
             "another process has replaced the catalog in the store: restart this process with the new catalog"
         )
-    store.add_change(epoch, Change(store.next_change(epoch), item, weights, transaction.now))
-    transaction.changed[str(item)] = weights
+    if changes:
+        first = store.next_changes(epoch, len(changes))
+        store.add_changes(
+            epoch, [Change(first + n, item, weights, transaction.now) for n, (item, weights) in enumerate(changes)]
+        )
+    for item, weights in changes:
+        transaction.changed[str(item)] = weights

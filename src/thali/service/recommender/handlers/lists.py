@@ -9,7 +9,6 @@ import numpy as np
 
 from thali.catalog.candidates import TooFewItems
 from thali.policies.linear.policy import LinearPolicy
-from thali.policies.linear.state import LinearState
 from thali.service.recommender import showing
 from thali.service.recommender.learners import Learner
 from thali.service.recommender.operations import (
@@ -24,6 +23,8 @@ from thali.service.recommender.operations import (
     id_text,
     item_name,
 )
+from thali.service.recommender.seen import HideRule, SeenLists, still_hidden
+from thali.service.recommender.tastes import Taste
 from thali.service.stores.records import Impression, new_id, unpack_shown
 from thali.tools import checks
 from thali.tools.types import Integers
@@ -43,13 +44,15 @@ def recommend(transaction: Transaction, operation: Recommend) -> Shown:
     recommender = transaction.recommender
     learner = recommender.find_learner(operation.user, operation.learner)
     alpha = _check_options(recommender, operation)
-    state = transaction.taste((operation.user, learner.name)).state
-    policy, chosen = _choose(recommender, learner, alpha, state, operation)
+    taste = transaction.taste((operation.user, learner.name))
+    state = taste.state
+    policy, chosen = _choose(transaction, learner, alpha, taste, operation)
     measured = showing.measure(policy, state, chosen)
     items = [recommender.catalog.items[e] for e in chosen.tolist()]
     shown = transaction.show(new_id(transaction.now), operation.user, learner.name, items, measured)
     transaction.writes.shown.append(shown)
-    response: Shown = showing.describe(shown, measured.numbers, transaction.topics.sets[-1], Shown)
+    parts = showing.by_topic(policy, state, measured.numbers) if operation.explain else None
+    response: Shown = showing.describe(shown, measured.numbers, transaction.topics.sets[-1], Shown, parts)
     return response
 
 
@@ -64,13 +67,18 @@ def _check_options(recommender: Recommender, operation: Recommend) -> float | No
 
 
 def _choose(
-    recommender: Recommender, learner: Learner, alpha: float | None, state: LinearState, operation: Recommend
+    transaction: Transaction, learner: Learner, alpha: float | None, taste: Taste, operation: Recommend
 ) -> tuple[LinearPolicy, Integers]:
     """Return the items of a list, and the policy that chose them: the learner's, with K as the most items."""
+    recommender, state = transaction.recommender, taste.state
     candidates = None if operation.candidates is None else _items(recommender, "candidates", operation.candidates)
     # Names that do not exist are ignored: an item may have been removed after the user saw it.
     exclude = None if operation.exclude is None else _items(recommender, "exclude", operation.exclude, missing=True)
     policy = learner.variant(operation.K, alpha)
+    rule = recommender.hide if operation.hide is None else HideRule.read(operation.hide)
+    if taste.seen is not None and not rule.hides_nothing:
+        hidden = _hidden(transaction, rule, taste.seen, policy.K, candidates, exclude)
+        exclude = hidden if exclude is None else np.union1d(exclude, hidden)
     try:
         lists = policy.recommend(state, candidates=candidates, exclude=exclude)
     except TooFewItems as error:
@@ -79,6 +87,30 @@ def _choose(
         policy = learner.variant(error.left, alpha)
         lists = policy.recommend(state, candidates=candidates, exclude=exclude)
     return policy, np.asarray(lists[0])
+
+
+def _hidden(
+    transaction: Transaction,
+    rule: HideRule,
+    seen: SeenLists,
+    K: int,
+    candidates: Integers | None,
+    exclude: Integers | None,
+) -> Integers:
+    """Return the items that a rule hides. If fewer than K others are left, those not seen for longest return."""
+    recommender = transaction.recommender
+    hashes, last = rule.hidden(seen, transaction.now)
+    numbers = recommender.live.numbers.find(hashes)
+    kept = numbers >= 0
+    if candidates is not None:
+        kept &= np.isin(numbers, candidates)
+    if exclude is not None:
+        kept &= np.isin(numbers, exclude, invert=True)
+    available = len(recommender.catalog) if candidates is None else np.unique(candidates).size
+    if exclude is not None:
+        among = exclude if candidates is None else exclude[np.isin(exclude, candidates)]
+        available -= np.unique(among).size
+    return still_hidden(numbers[kept], last[kept], K - (available - int(np.count_nonzero(kept))))
 
 
 def _nothing_left(operation: Recommend) -> Refused:

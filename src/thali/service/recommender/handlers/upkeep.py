@@ -15,6 +15,7 @@ from thali.service.recommender.operations import (
     TimeOut,
     checked,
 )
+from thali.service.recommender.prior_check import stored_checks
 from thali.service.stores.records import id_floor
 from thali.tools import checks
 from thali_client.types import Stats
@@ -74,7 +75,8 @@ def get_stats(transaction: Transaction, operation: GetStats) -> Stats:
     """Return the stats of the learners."""
     hours = checked("hours", checks.integer, operation.hours, low=1, high=24 * 366)
     since = counters.hour(transaction.now) - hours + 1
-    return counters.stats(transaction.recommender, transaction.store.counters(since), since)
+    checks_of_priors = stored_checks(transaction.store)
+    return counters.stats(transaction.recommender, transaction.store.counters(since), since, checks_of_priors)
 
 
 def get_store_size(transaction: Transaction, operation: GetStoreSize) -> int:

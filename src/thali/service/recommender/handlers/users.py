@@ -9,6 +9,7 @@ from thali.service.recommender import counters
 from thali.service.recommender.handlers.lists import describe
 from thali.service.recommender.operations import ForgetUser, GetHistory, GetStatistics, GetUser, Unknown, checked
 from thali.service.recommender.tastes import Taste
+from thali.service.stores.sql import FORGETS
 from thali.tools import checks
 from thali_client.types import Forgotten, Impression, LearnerStatistics, LearnerTaste, User
 
@@ -73,9 +74,14 @@ def forget_user(transaction: Transaction, operation: ForgetUser) -> Forgotten:
     """Remove everything about a user."""
     user = transaction.recommender.user_name(operation.user)
     transaction.write()
-    impressions, learned = transaction.store.forget(user)
+    store = transaction.store
+    answered = store.answered_impressions(user)
+    impressions, learned = store.forget(user)
     if not impressions and not any(sequence for _, sequence in learned.values()):
         raise Unknown(f"user {user!r} is not known")
+    for shown in answered:
+        transaction.examine(shown, transaction.recommender.known_learner(shown.learner), shown.clicked or [], -1)
+    store.set_meta(FORGETS, str(int(store.meta(FORGETS) or 0) + 1))
     transaction.forgotten.add(user)
     for learner, (_, sequence) in learned.items():
         if sequence:

@@ -1,0 +1,76 @@
+"""Handlers for histories: what is known about users from elsewhere."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from thali.service.recommender import counters
+from thali.service.recommender.operations import AddHistory, Refused, RemoveHistory, Unknown, checked
+from thali.service.recommender.seen import SeenLists, item_hashes
+from thali.service.recommender.tastes import Sums
+from thali.service.stores.records import History
+from thali.tools import checks
+from thali.tools.types import Floats
+
+if TYPE_CHECKING:
+    from thali.service.recommender.transaction import Transaction
+
+
+def add_history(transaction: Transaction, operation: AddHistory) -> bool:
+    """Learn a history, once. Returns whether anything changed."""
+    recommender, store = transaction.recommender, transaction.store
+    learner = recommender.find_learner(operation.user, operation.learner)
+    name: str = checked("history", checks.text_name, operation.history)
+    d, key = transaction.topics.d, (operation.user, learner.name)
+    S: Floats = checked("S", checks.floats, operation.S, shape=(d, d), meaning="(d, d)")
+    B: Floats = checked("B", checks.floats, operation.B, shape=(d,), meaning="(d,)")
+    if (S != S.T).any():
+        raise Refused("S", "must be symmetric")
+    taste = transaction.taste(key)
+    old = next((h for h in store.histories(*key) if h.name == name), None)
+    if old is not None:
+        if old.digest == operation.digest:
+            return False
+        sums = Sums.from_history(old, store, transaction.topics)
+        taste = transaction.unlearned(taste, learner, key, old.sequence, sums)
+        store.drop_history(old)
+    elif taste.sequence == 0:
+        transaction.writes.count(counters.ALL_TIME, learner.name, users=1.0)
+    sums = Sums(S, B)
+    taste = taste.learn(learner, sums)
+    if not recommender.hide.hides_nothing and operation.liked:
+        hashes = item_hashes(operation.liked)
+        seen = taste.seen or SeenLists.empty()
+        taste.seen = seen.with_list(taste.sequence, transaction.now, hashes, np.ones(hashes.size, dtype=np.bool_))
+    numbers, shared = sums.to_store(shared=True)
+    assert shared is not None
+    digest = sha256(shared).hexdigest()
+    store.add_history(
+        History(
+            *key, name, transaction.topics.current, digest, numbers, operation.digest, transaction.now, taste.sequence
+        ),
+        shared,
+    )
+    transaction.set_taste(key, taste)
+    return True
+
+
+def remove_history(transaction: Transaction, operation: RemoveHistory) -> int:
+    """Remove a history, so that the statistics are as if it had never been added. Return for how many learners."""
+    store = transaction.store
+    user = transaction.recommender.user_name(operation.user)
+    name: str = checked("history", checks.text_name, operation.history)
+    found = [history for history in store.histories(user) if history.name == name]
+    if not found:
+        raise Unknown(f"history {name!r:.80} of user {user!r:.80} is not known")
+    for history in found:
+        key = user, history.learner
+        learner = transaction.recommender.known_learner(history.learner)
+        sums = Sums.from_history(history, store, transaction.topics)
+        taste = transaction.unlearned(transaction.taste(key), learner, key, history.sequence, sums)
+        store.drop_history(history)
+        transaction.set_taste(key, taste)
+    return len(found)

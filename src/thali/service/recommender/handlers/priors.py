@@ -1,0 +1,86 @@
+"""Handlers for priors: show them, and put learned ones into use."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from thali.service.recommender.learners import Learner
+from thali.service.recommender.operations import Conflict, GetPrior, SetPrior
+from thali.service.recommender.prior_check import stored_checks
+from thali.service.stores.records import StoredPrior
+from thali.service.stores.sql import FORGETS
+from thali_client.types import LearnerPrior, PriorCheck, TopicPrior
+
+if TYPE_CHECKING:
+    from thali.service.recommender.recommender import Recommender
+    from thali.service.recommender.transaction import Transaction
+
+# How many users are looked up at a time.
+PAGE = 1000
+
+
+def get_prior(transaction: Transaction, operation: GetPrior) -> dict[str, LearnerPrior]:
+    """Return the prior of each learner."""
+    checks = stored_checks(transaction.store)
+    return {
+        name: describe(transaction.recommender, learner, checks.get(name))
+        for name, learner in transaction.recommender.learners.items()
+    }
+
+
+def describe(recommender: Recommender, learner: Learner, check: PriorCheck | None) -> LearnerPrior:
+    """Describe the prior of a learner."""
+    policy, kept = learner.policy, recommender.priors.get(learner.name)
+    learns = learner.name in recommender.prior_learners
+    learned = kept is not None and kept.prior is not None
+    topics = None
+    if policy.prior is not None:
+        deviations = np.sqrt(np.diagonal(policy.prior.covariance))
+        topics = [
+            TopicPrior(str(topic), float(mean), float(deviation))
+            for topic, mean, deviation in zip(policy.catalog.topics, policy.prior.mean, deviations, strict=True)
+        ]
+    return LearnerPrior(
+        source="learned" if learned else ("none" if policy.prior is None else "start"),
+        learns=learns,
+        version=0 if kept is None else kept.version,
+        learned_at=kept.at if kept is not None and learned else None,
+        people=kept.people if kept is not None and learned else None,
+        fell_back=kept is not None and kept.fell_back,
+        sigma=policy.sigma,
+        topics=topics,
+        check=check,
+    )
+
+
+def set_prior(transaction: Transaction, operation: SetPrior) -> int:
+    """Put a prior into use, and return its version."""
+    store = transaction.store
+    transaction.write()
+    store.lock_setup()
+    if operation.users and store.meta(FORGETS) != operation.forgets:
+        _refuse_forgotten(transaction, operation)
+    version = store.versions()[2] + 1
+    content = None if operation.prior is None else json.dumps(operation.prior.content)
+    store.set_prior(
+        operation.learner, StoredPrior(version, transaction.now, operation.people, operation.fell_back, content)
+    )
+    transaction.changes_catalog = True
+    return version
+
+
+def _refuse_forgotten(transaction: Transaction, operation: SetPrior) -> None:
+    """Raise Conflict if one of the users from whom the prior was learned was forgotten meanwhile."""
+    gone: set[str] = set()
+    users = list(operation.users)
+    for begin in range(0, len(users), PAGE):
+        keys = [(user, operation.learner) for user in users[begin : begin + PAGE]]
+        found = transaction.store.statistics(keys)
+        gone.update(user for user, learner in keys if (user, learner) not in found)
+    if gone:
+        conflict = Conflict(f"users must not be forgotten while a prior is learned from them, got {len(gone)} who were")
+        conflict.forgotten = frozenset(gone)
+        raise conflict

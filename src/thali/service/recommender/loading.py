@@ -1,0 +1,27 @@
+"""Catalog files as a recommender needs them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from thali.catalog.catalog import Catalog
+from thali.policies.linear.prior import Prior
+from thali.policies.quality import Quality
+from thali.service.recommender.live_catalog import QUALITY
+from thali.starting.file import load_catalog_file
+
+
+class LoadedCatalog(NamedTuple):
+    """A catalog, and what its file says about people and items."""
+
+    catalog: Catalog
+    prior: Prior | None = None
+    quality: Quality | None = None
+    """The counts of clicks from which the topic "quality" goes on learning, if the catalog has it."""
+
+
+def load(path: str) -> LoadedCatalog:
+    """Load a catalog file, with or without what ``thali.fit`` has learned."""
+    file = load_catalog_file(path)
+    learns = file.quality is not None and QUALITY in map(str, file.catalog.topics)
+    return LoadedCatalog(file.catalog, file.prior, file.quality if learns else None)

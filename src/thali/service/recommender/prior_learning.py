@@ -1,0 +1,94 @@
+"""Learning a prior from the statistics of other users, while the service goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from thali.policies.linear.prior import Prior
+from thali.policies.linear.state import LinearState
+from thali.service.recommender.operations import Conflict, Refused, SetPrior
+from thali.service.stores import SqlStore
+from thali.service.stores.sql import FORGETS
+from thali.starting.prior import learned_prior
+from thali.tools.types import Integers
+
+if TYPE_CHECKING:
+    from thali.service.recommender.recommender import Recommender
+
+#: A prior is learned from at most this many users, and from fewer if their statistics take more memory than this.
+MOST_PEOPLE, MOST_BYTES = 20_000, 256 << 20
+# With fewer users, no prior is learned.
+LEAST_PEOPLE = 2
+# How many statistics are read at a time, and how long to wait while another process is using the store.
+PAGE, PATIENCE_S = 500, 30.0
+# How often the learning is repeated because users were forgotten meanwhile.
+MOST_TRIES = 5
+
+
+class PriorDraw:
+    """Users who were drawn at random, and the prior that is learned from their statistics.
+
+    Its methods may run in another thread than the recommender, except for the constructor.
+    """
+
+    def __init__(self, recommender: Recommender, learner: str) -> None:
+        self.learner = recommender.learners[learner]
+        self.topics = recommender.topics
+        self.blank = recommender.blank_taste(learner)
+        self.users: list[str] = []
+        self.forgets: str | None = None
+        self.state: LinearState | None = None
+        self._tries = 0
+
+    def read(self, main: SqlStore) -> None:
+        """Draw users, and read their statistics in one consistent snapshot, through a connection of its own."""
+        d, name = self.topics.d, self.learner.name
+        most = max(LEAST_PEOPLE, min(MOST_PEOPLE, MOST_BYTES // (8 * d * d)))
+        with main.new_connection() as store, store.transaction(PATIENCE_S, write=False):
+            self.forgets = store.meta(FORGETS)
+            self.users = sorted(store.random_users(name, most))
+            M, B = np.empty((len(self.users), d, d)), np.empty((len(self.users), d))
+            for begin in range(0, len(self.users), PAGE):
+                rows = store.statistics([(user, name) for user in self.users[begin : begin + PAGE]])
+                for n, user in enumerate(self.users[begin : begin + PAGE], start=begin):
+                    M[n], B[n] = self.topics.read(rows[user, name])
+        if len(self.users) < LEAST_PEOPLE:
+            raise Refused(
+                "learner", f"must have learned about at least {LEAST_PEOPLE} users, got {len(self.users)} for {name!r}"
+            )
+        # Prior.learn leaves out people without updates. Someone whose history is known may have none.
+        self.state = self.blank.state.of(M, B, np.ones(len(B), dtype=np.int64))
+
+    def learn(self) -> SetPrior:
+        """Learn the prior, and return the operation that puts it into use."""
+        prior = self._prior()
+        return SetPrior(self.learner.name, prior, len(self.users), users=tuple(self.users), forgets=self.forgets)
+
+    def _prior(self) -> Prior:
+        """Learn the prior. Cost: O(d³) for each user and iteration, see :meth:`thali.Prior.learn`."""
+        assert self.state is not None
+        policy = self.learner.start
+        if policy.prior is not None:
+            return Prior.learn(policy, self.state)
+        ratio = (self.learner.stored_sigma / policy.sigma) ** 2
+        eye, arrays = np.eye(self.topics.d), self.state.arrays
+        state = self.state.of(eye + ratio * (arrays["M"] - eye), arrays["B"], arrays["updates"])
+        state.settings["sigma"] = policy.sigma
+        prior = learned_prior(policy, state)
+        return Prior(prior.mean, prior.covariance, list(map(str, policy.catalog.topics)))
+
+    def drop(self, conflict: Conflict) -> None:
+        """Leave out users who were forgotten meanwhile. Raises the conflict again after several tries."""
+        self._tries += 1
+        gone = conflict.forgotten
+        if not gone or self._tries >= MOST_TRIES:
+            raise conflict
+        assert self.state is not None
+        kept: Integers = np.array([n for n, user in enumerate(self.users) if user not in gone], dtype=np.int64)
+        self.users = [self.users[n] for n in kept]
+        if len(self.users) < LEAST_PEOPLE:
+            raise conflict
+        arrays = self.state.arrays
+        self.state = self.state.of(arrays["M"][kept], arrays["B"][kept], arrays["updates"][kept])

@@ -1,0 +1,272 @@
+"""What users have seen, and the rules by which a service hides it from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thali.catalog.catalog import Catalog
+from thali.policies.hide import longest_unseen
+from thali.service.recommender.operations import Refused
+from thali.service.stores.records import UnusableRecord
+from thali.tools.types import Booleans, Floats, Integers
+
+Hashes = NDArray[np.uint64]
+#: At most this many items are remembered for each user and learner, and as many lists. An item takes 9 bytes in the
+#: store and a list takes 26.
+MOST_ITEMS = MOST_LISTS = 1000
+DAY_S = 86_400.0
+HEADER = 16
+FORMS = "'nothing', 'clicked', 'examined', 'examined:20' (lists), 'examined:7d' (days) or 'fading:5' (lists)"
+
+
+class Span(NamedTuple):
+    """For how long something is hidden: so many lists, so many days, or forever if both are None."""
+
+    lists: int | None = None
+    days: float | None = None
+
+
+@dataclass(frozen=True)
+class HideRule:
+    """Hides what a user has clicked or examined. An item is hidden if at least one part of the rule hides it.
+
+    With numbers of lists, it hides the same as :class:`thali.Hide` with ``fatigue`` for ``fading``, where the lists of
+    a user are numbered in the order in which their feedback arrived.
+    """
+
+    clicked: Span | None = None
+    examined: Span | None = None
+    fading: float | None = None
+    """Half-life h in lists: an item is hidden while Σ 2^(-age/h) over its examinations is at least 0.5."""
+
+    @property
+    def hides_nothing(self) -> bool:
+        """Whether the rule never hides an item."""
+        return self.clicked is None and self.examined is None and self.fading is None
+
+    @property
+    def only_clicked(self) -> bool:
+        """Whether the rule needs to know clicked items only."""
+        return self.examined is None and self.fading is None
+
+    @classmethod
+    def read(cls, text: Any, field: str = "hide") -> HideRule:
+        """Read a rule such as "clicked", or several parts with commas between them: "clicked,examined:20".
+
+        >>> HideRule.read("clicked, examined:7d")
+        HideRule(clicked=Span(lists=None, days=None), examined=Span(lists=None, days=7.0), fading=None)
+        """
+        if not isinstance(text, str) or len(text) > 200:
+            raise Refused(field, f"must be a rule such as {FORMS}, got {text!r:.80}")
+        return _read(text, field)
+
+    def hidden(self, seen: SeenLists, now: float) -> tuple[Hashes, Integers]:
+        """Return the hashes of the hidden items, and the number of the list at which each was last examined.
+
+        now: the time, in seconds since 1970. Cost: O(n log n) for n remembered items.
+        """
+        items, at = np.unique(seen.items, return_inverse=True)
+        of = np.repeat(np.arange(seen.numbers.size), seen.sizes)
+        number, time = seen.numbers[of], seen.times[of]
+        last = np.full(items.size, -1, dtype=np.int64)
+        np.maximum.at(last, at, number)
+        hidden = np.zeros(items.size, dtype=np.bool_)
+        for span, among in ((self.examined, slice(None)), (self.clicked, seen.clicked)):
+            if span is not None:
+                recent = np.ones(seen.items.size, dtype=np.bool_)
+                if span.lists is not None:
+                    recent = number >= seen.now - span.lists
+                elif span.days is not None:
+                    recent = time > now - span.days * DAY_S
+                hidden[at[among][recent[among]]] = True
+        if self.fading is not None:
+            fatigue = np.bincount(at, np.exp2((number - seen.now) / self.fading), minlength=items.size)
+            hidden |= fatigue >= 0.5
+        return items[hidden], last[hidden]
+
+
+@lru_cache(maxsize=256)
+def _read(text: str, field: str) -> HideRule:
+    parts: dict[str, Any] = {}
+    for word in text.replace(" ", "").split(","):
+        name, _, value = word.partition(":")
+        if name in parts or name not in ("nothing", "clicked", "examined", "fading"):
+            raise Refused(field, f"must be a rule such as {FORMS}, each part at most once, got {text!r:.80}")
+        if name == "nothing":
+            if value:
+                raise Refused(field, f"must not have a number after 'nothing', got {text!r:.80}")
+        elif name == "fading":
+            parts[name] = _number(value, field, text)
+        elif not value and ":" not in word:
+            parts[name] = Span()
+        elif value.endswith("d"):
+            parts[name] = Span(days=_number(value[:-1], field, text))
+        else:
+            lists = _number(value, field, text)
+            if lists != int(lists):
+                raise Refused(field, f"must have a whole number of lists, got {text!r:.80}")
+            parts[name] = Span(lists=int(lists))
+    return HideRule(**parts)
+
+
+def _number(text: str, field: str, rule: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 < number <= 1e9:
+        raise Refused(field, f"must have a number above 0, such as in 'examined:20' or 'examined:7d', got {rule!r:.80}")
+    return number
+
+
+@dataclass(frozen=True, eq=False)
+class SeenLists:
+    """What a user has seen of their latest lists. It never changes: recording a list creates a new object.
+
+    Items are known by a hash of their names, so that they stay known when a new catalog numbers them differently.
+    """
+
+    now: int
+    """The number of lists that were recorded so far, which is also the number of the next one."""
+    sequences: Integers
+    """(m,): the sequence of the statistics after each list, by which its impression refers to it."""
+    numbers: Integers
+    """(m,): the number of each list, ascending."""
+    times: Floats
+    """(m,): when each list was shown."""
+    sizes: Integers
+    """(m,): the number of items of each list."""
+    items: Hashes
+    """(n,): the items of the first list, then those of the second, and so on."""
+    clicked: Booleans
+    """(n,): whether each was clicked."""
+
+    @classmethod
+    def empty(cls) -> SeenLists:
+        """Return what a new user has seen."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(0, none, none, np.empty(0), none, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.bool_))
+
+    def with_list(self, sequence: int, time: float, items: Hashes, clicked: Booleans) -> SeenLists:
+        """Return what the user has seen after one more list."""
+        more = SeenLists(
+            self.now + 1,
+            np.append(self.sequences, sequence),
+            np.append(self.numbers, self.now),
+            np.append(self.times, time),
+            np.append(self.sizes, items.size),
+            np.append(self.items, items),
+            np.append(self.clicked, clicked),
+        )
+        return more._bounded()
+
+    def _bounded(self) -> SeenLists:
+        """Forget the oldest items, first those that were not clicked, and then the oldest lists, if there are many."""
+        seen: SeenLists = self
+        if seen.items.size > MOST_ITEMS:
+            kept = np.sort(np.argsort(seen.clicked, kind="stable")[seen.items.size - MOST_ITEMS :])
+            of = np.repeat(np.arange(seen.sizes.size), seen.sizes)[kept]
+            sizes = np.bincount(of, minlength=seen.sizes.size)
+            seen = _replaced(seen, sizes=sizes, items=seen.items[kept], clicked=seen.clicked[kept])
+        if seen.sizes.size > MOST_LISTS:
+            seen = seen._lists(np.arange(seen.sizes.size) >= seen.sizes.size - MOST_LISTS)
+        return seen
+
+    def without(self, sequence: int) -> SeenLists:
+        """Return what the user has seen as if the list with this sequence had never been recorded."""
+        found = self.sequences == sequence
+        if not found.any():
+            return self
+        later = self.numbers > self.numbers[found][0]
+        return _replaced(self, now=self.now - 1, numbers=self.numbers - later)._lists(~found)
+
+    def _lists(self, kept: Booleans) -> SeenLists:
+        of = np.repeat(kept, self.sizes)
+        lists = self.sequences[kept], self.numbers[kept], self.times[kept], self.sizes[kept]
+        return SeenLists(self.now, *lists, self.items[of], self.clicked[of])
+
+    def to_store(self) -> bytes:
+        """Return everything in the form that the store keeps: 16 + 26·m + 9·n bytes."""
+        parts = (
+            np.array([self.now, self.sequences.size], dtype="<i8"),
+            self.sequences.astype("<i8"),
+            self.numbers.astype("<i8"),
+            self.times.astype("<f8"),
+            self.sizes.astype("<u2"),
+            self.items.astype("<u8"),
+            self.clicked.astype(np.uint8),
+        )
+        return b"".join(part.tobytes() for part in parts)
+
+    @classmethod
+    def from_store(cls, stored: bytes) -> SeenLists:
+        """Return what :meth:`to_store` has written."""
+        try:
+            now, m = np.frombuffer(stored, dtype="<i8", count=2).tolist()
+            sequences, numbers = np.frombuffer(stored, dtype="<i8", offset=HEADER, count=2 * m).reshape(2, m)
+            times = np.frombuffer(stored, dtype="<f8", offset=HEADER + 16 * m, count=m)
+            sizes = np.frombuffer(stored, dtype="<u2", offset=HEADER + 24 * m, count=m).astype(np.int64)
+            n = int(sizes.sum())
+            items = np.frombuffer(stored, dtype="<u8", offset=HEADER + 26 * m, count=n)
+            clicked = np.frombuffer(stored, dtype=np.uint8, offset=HEADER + 26 * m + 8 * n, count=n) != 0
+        except ValueError as error:
+            raise UnusableRecord(f"what a user has seen is damaged in the store: {error}") from None
+        return cls(now, sequences, numbers, times, sizes, items, clicked)
+
+    @property
+    def size(self) -> int:
+        """How many bytes of memory this takes, without the objects themselves."""
+        return 32 * self.sizes.size + 9 * self.items.size
+
+
+def _replaced(seen: SeenLists, **changes: Any) -> SeenLists:
+    return SeenLists(**{**seen.__dict__, **changes})
+
+
+def item_hash(name: Any) -> int:
+    """Return the hash by which an item is remembered. A number and its text are the same name."""
+    return int.from_bytes(blake2b(str(name).encode(), digest_size=8, person=b"thali-seen").digest(), "big")
+
+
+def item_hashes(names: Any) -> Hashes:
+    """Return the hashes of items (n,)."""
+    return np.array([item_hash(name) for name in names], dtype=np.uint64)
+
+
+class ItemNumbers:
+    """Finds the numbers of items by their hashes. Memory: 16 bytes for each item of the catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._hashes: Hashes = np.empty(0, dtype=np.uint64)
+        self._numbers: Integers = np.empty(0, dtype=np.int64)
+        self._L = 0
+
+    def find(self, hashes: Hashes) -> Integers:
+        """Return the number of each item (n,), or -1 if it is not in the catalog. New items are hashed first."""
+        L = self._catalog.L
+        if self._L < L:
+            items = self._catalog.items
+            new = item_hashes(items[e] for e in range(self._L, L))
+            every, numbers = np.append(self._hashes, new), np.append(self._numbers, np.arange(self._L, L))
+            order = np.lexsort((numbers, every))  # of an item that was removed and added again, the later number
+            self._hashes, self._numbers, self._L = every[order], numbers[order], L
+        at = np.searchsorted(self._hashes, hashes, side="right") - 1
+        found = (at >= 0) & (self._hashes[at] == hashes)
+        numbers = np.where(found, self._numbers[at], -1)
+        return np.where(found & self._catalog.present[numbers], numbers, -1)
+
+
+def still_hidden(numbers: Integers, last: Integers, missing: int) -> Integers:
+    """Return the hidden items that remain hidden if ``missing`` of them must return: those not seen for longest."""
+    order = np.argsort(numbers, kind="stable")
+    numbers, last = numbers[order], last[order]
+    if missing <= 0:
+        return numbers
+    return np.asarray(numbers[~np.isin(numbers, longest_unseen(numbers, last, missing))])

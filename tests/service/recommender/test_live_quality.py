@@ -1,0 +1,182 @@
+"""The quality of items in a service: counted exactly once, refreshed in batches, the same in all processes."""
+
+import numpy as np
+import pytest
+from recommending import Clock, K, films, names
+from storing import transaction
+
+import thali
+from thali.service.recommender import Recommender, Refused
+from thali.service.recommender.live_catalog import TRIAL
+from thali.service.recommender.loading import LoadedCatalog
+from thali.service.recommender.operations import PutItem, UseCatalog
+
+L = 20
+
+
+def rated(L=L):
+    """Return a catalog with a quality column, and the counts behind it."""
+    plain = films(L)
+    quality = thali.Quality.from_counts(np.full(L, 60.0), np.arange(L, dtype=float))
+    weights = np.column_stack([plain.dense, np.clip(quality.mean, 1e-6, 1.0)])
+    fading = [True] * plain.d + [False]
+    return thali.Catalog(weights, plain.items, [*plain.topics, "quality"], fading=fading), quality
+
+
+def recommender(url, **rest):
+    catalog, quality = rated()
+    return Recommender(thali.CascadeLSB(catalog, K=K, sigma=0.3, alpha=0.0), url, quality=quality, **rest)
+
+
+def click(rec, user, rng):
+    shown = rec.recommend(user, exclude=[f"film {e}" for e in rng.choice(L, 10, replace=False)])
+    clicked = np.flatnonzero(rng.random(K) < 0.3).tolist()
+    rec.feedback(shown.id, clicked)
+    return shown, clicked
+
+
+def counts(rec):
+    with rec._lock, transaction(rec.store):
+        return {item: (n, c) for item, n, c in rec.store.quality() if n or c}
+
+
+def test_the_quality_is_that_of_the_library_in_every_process_and_after_a_restart(store_url):
+    rng = np.random.default_rng(0)
+    catalog, expected = rated()
+    with recommender(store_url) as rec, recommender(store_url) as other:
+        for n in range(40):
+            shown, clicked = click((rec, other)[n % 2], f"u{n % 5}", rng)
+            clicks = np.isin(np.arange(K), clicked)
+            expected.add([[catalog.item(item) for item in names(shown)]], [clicks])
+            if n == 20:
+                assert rec.refresh_quality()
+        weights = rec.catalog.dense.copy()
+        rec.put_item("new", topics=["crime"])
+        assert (weights == rec.catalog.dense[:L]).all()  # nothing changes before the refresh
+        assert other.refresh_quality()
+        expected.refresh(catalog_with_new(catalog), trial=TRIAL)
+        for process in (rec, other):
+            process.recommend("u0")  # reads what has changed
+            assert (process.live.quality.examined == expected.examined).all()
+            assert (process.live.quality.clicked == expected.clicked).all()
+        assert (rec.catalog.dense == other.catalog.dense).all()
+        assert (rec.catalog.dense_column("quality") == catalog.dense_column("quality")).all()
+        assert not rec.refresh_quality()  # no new clicks
+        other.put_item("newer", {"crime": 0.5, "quality": 0.123})
+        assert rec.items(contains="newer").items[0].weights["quality"] == 0.123
+        rec.recommend("u0")
+        kept = rec.catalog.dense.copy()
+    with recommender(store_url) as again:
+        assert (again.catalog.dense == kept).all()
+        item = again.perform([thali.service.recommender.operations.GetItem("film 3")])[0]
+        assert item.quality.examined == expected.examined[3]
+        assert item.quality.deviation == pytest.approx(expected.deviation[3])
+
+
+def catalog_with_new(catalog):
+    catalog.put("new", topics=["crime"])
+    return catalog
+
+
+def test_undo_other_feedback_time_outs_and_forgetting_are_counted(store_url):
+    clock, rng = Clock(), np.random.default_rng(1)
+    with recommender(store_url, clock=clock, no_click_after=100.0) as rec:
+        click(rec, "ana", rng)
+        rec.refresh_quality()
+        before = counts(rec)
+        shown, _ = click(rec, "bob", rng)
+        rec.refresh_quality()
+        assert counts(rec) != before
+        rec.undo(shown.id)
+        rec.refresh_quality()
+        assert counts(rec) == before
+        late = rec.recommend("bob")  # the list whose feedback was undone times out as well
+        clock.tick(1000.0)
+        rec.tidy()
+        rec.refresh_quality()
+        assert sum(n for n, _ in counts(rec).values()) == sum(n for n, _ in before.values()) + 2 * K
+        rec.feedback(late.id, [0])  # replaces the time-out
+        rec.refresh_quality()
+        assert sum(n for n, _ in counts(rec).values()) == sum(n for n, _ in before.values()) + K + 1
+        rec.forget("bob")
+        rec.refresh_quality()
+        assert counts(rec) == before
+
+
+def test_a_new_item_with_topics_only_is_tried_and_finds_its_place(store_url):
+    """A new item that everybody clicks is shown, and after some lists its quality is high."""
+    catalog, quality = rated()
+    prior = thali.Prior([0.05] * 4 + [0.9], np.eye(5) * 0.01, sigma=0.3, optimism=0.0)
+    with Recommender(thali.CascadeLSB(catalog, K=K, prior=prior), store_url, quality=quality) as rec:
+        rec.put_item("hit", topics=["crime", "comedy"])
+        for n in range(80):
+            shown = rec.recommend(f"u{n}")
+            rec.feedback(shown.id, [k for k, item in enumerate(names(shown)) if item == "hit"])
+            if n % 10 == 9:
+                rec.refresh_quality()
+        e = rec.catalog.item("hit")
+        assert rec.live.quality.examined[e] > TRIAL / 2
+        assert rec.live.quality.mean[e] > 1.5 * rec.live.quality.mean[:L].max()
+
+
+def test_a_new_catalog_is_used_by_all_processes_and_keeps_what_was_learned(store_url):
+    rng = np.random.default_rng(2)
+    loads = []
+
+    def load(path):
+        loads.append(path)
+        catalog, quality = rated(25)
+        return LoadedCatalog(catalog, None, quality)
+
+    with recommender(store_url) as rec, recommender(store_url) as other:
+        other.load_catalog = load
+        for n in range(10):
+            click(rec, f"u{n % 3}", rng)
+        rec.refresh_quality()
+        old, new = rec.recommend("u0"), load("x")
+        before = rec.export("u0")["learners"]["default"]
+        rec.put_item("added", {"crime": 0.1})
+        outcome = rec.perform([UseCatalog(new, "new.parquet")])[0]
+        assert isinstance(outcome, Refused)
+        assert "number of changes: 1" in str(outcome)
+        assert names(rec.recommend("u0")) == names(old)
+        assert rec.catalog.L == L + 1
+        assert rec.perform([UseCatalog(new, "new.parquet", True)]) == [25]
+        rec.feedback(old.id, [0])
+        rec.undo(old.id)
+        after = other.export("u0")["learners"]["default"]  # the other process follows
+        assert loads == ["x", "new.parquet"]
+        assert (other.catalog.L, rec.catalog.L) == (25, 25)
+        assert (after.M, after.B) == (before.M, before.B)
+        assert names(other.recommend("u0")) == names(rec.recommend("u0"))
+        assert rec.live.quality.L == 25
+        rec.put_items([PutItem("film 24", {"crime": 1.0}), PutItem("film 99", topics=["drama"])])
+        assert other.items(contains="film 99").total == 1
+
+
+def test_a_catalog_that_does_not_fit_changes_nothing(store_url):
+    with recommender(store_url) as rec:
+        before = names(rec.recommend("ana"))
+        wrong = thali.Catalog([[0.5]], items=[("a", "tuple")])
+        outcome = rec.perform([UseCatalog(LoadedCatalog(wrong), "x")])[0]
+        assert isinstance(outcome, Refused)
+        assert names(rec.recommend("ana")) == before
+        rec.feedback(rec.recommend("ana").id, [0])
+    with recommender(store_url) as again:
+        assert again.export("ana")["learners"]["default"].updates == 1
+
+
+def test_a_failed_commit_of_a_new_catalog_leaves_the_old_one(store_url, monkeypatch):
+    with recommender(store_url) as rec:
+        before = names(rec.recommend("ana"))
+        commit = rec.store.commit
+
+        def fail():
+            raise thali.service.stores.StoreError("no")
+
+        monkeypatch.setattr(rec.store, "commit", fail)
+        with pytest.raises(thali.service.stores.StoreError):
+            rec.perform([UseCatalog(LoadedCatalog(*rated(25)[:1]), "x")])
+        monkeypatch.setattr(rec.store, "commit", commit)
+        assert names(rec.recommend("ana")) == before
+        assert rec.catalog.L == L

@@ -1,0 +1,222 @@
+"""Priors that are learned from the users of a service: in the store, in all processes, without what was forgotten."""
+
+import json
+
+import numpy as np
+import pytest
+from recommending import Clock, K, films, learned, names, recommender
+
+import thali
+from thali.service.recommender import Conflict, Recommender, Refused
+from thali.service.recommender.operations import AddHistory, ForgetUser, SetPrior
+from thali.service.recommender.prior_learning import PriorDraw
+
+PEOPLE = 12
+
+
+def people(rec, count=PEOPLE, lists=6, *, seed=0, begin=0):
+    """Let people who mostly like crime see lists."""
+    model = thali.DiverseCascade(films(), [[0.8, 0.1, 0.05, 0.05]])
+    rng = np.random.default_rng(seed)
+    for n in range(begin, begin + count):
+        for _ in range(lists):
+            shown = rec.recommend(f"u{n}")
+            row = [[rec.catalog.item(item) for item in names(shown)]]
+            rec.feedback(shown.id, np.flatnonzero(model.sample(row, rng)[0]).tolist())
+
+
+def state_of(rec, users):
+    """Return a state of the library with the statistics of these users."""
+    policy = rec.learners["default"].start
+    kept = [learned(rec, user) for user in users]
+    M, B = np.array([M for _, M, _ in kept]), np.array([B for _, _, B in kept])
+    return policy.init(1).of(M, B, np.ones(len(kept), dtype=np.int64))
+
+
+def base_prior():
+    return thali.Prior([0.1, 0.2, 0.3, 0.4], np.eye(4) * 0.2, films().topics, sigma=0.3, optimism=0.5)
+
+
+def with_prior(url, **rest):
+    policy = thali.CascadeLSB(films(), K=K, prior=base_prior())
+    return Recommender(policy, url, learn_prior=True, **rest)
+
+
+def test_a_learned_prior_is_that_of_the_library_and_serves_everybody_in_all_processes(store_url):
+    with with_prior(store_url) as rec, with_prior(store_url) as other:
+        other.recommend("early")
+        people(rec)
+        found = rec.learn_prior()
+        assert (found.source, found.people, found.version, found.fell_back) == ("learned", PEOPLE, 1, False)
+        users = sorted(f"u{n}" for n in range(PEOPLE))
+        expected = thali.Prior.learn(rec.learners["default"].start, state_of(rec, users))
+        assert [topic.mean for topic in found.topics] == expected.mean.tolist()
+        assert (expected.sigma, expected.optimism) == (0.3, 0.5)
+        policy = thali.CascadeLSB(films(), K=K, prior=expected)
+        catalog = films()
+
+        def own_list(user):
+            state = policy.init(1).of(
+                *(part[None] for part in learned(rec, user)[1:]), np.array([learned(rec, user)[0]])
+            )
+            return [catalog.items[e] for e in policy.recommend(state)[0]]
+
+        for user in ("u3", "nobody yet"):
+            assert names(rec.recommend(user)) == own_list(user) == names(other.recommend(user))
+        assert other.prior()["default"] == rec.prior()["default"]
+    with with_prior(store_url) as again:
+        assert names(again.recommend("nobody")) == names(again.recommend("somebody"))
+        assert again.learners["default"].policy.prior == expected
+    with Recommender(thali.CascadeLSB(films(), K=K, prior=base_prior()), store_url) as fixed:  # it does not learn
+        assert fixed.learners["default"].policy.prior == base_prior().arranged("test", films().topics)
+
+
+def test_each_learning_starts_from_the_same_prior_so_nothing_of_a_forgotten_person_is_left(store_url):
+    with with_prior(store_url) as rec:
+        people(rec, 5)
+        first = rec.learn_prior()
+        people(rec, 1, lists=30, seed=9, begin=5)
+        second = rec.learn_prior()
+        assert second.topics != first.topics
+        rec.forget("u5")
+        third = rec.learn_prior()
+        assert third.topics == first.topics
+        assert third.version == 3
+
+
+def test_a_person_who_is_forgotten_while_a_prior_is_learned_is_not_in_it(store_url, monkeypatch):
+    with with_prior(store_url) as rec, with_prior(store_url) as other:
+        people(rec, 6)
+        learn, forgotten = PriorDraw.learn, []
+
+        def slow(draw):
+            operation = learn(draw)
+            if not forgotten:
+                forgotten.append(other.forget("u2"))
+            return operation
+
+        monkeypatch.setattr(PriorDraw, "learn", slow)
+        found = rec.learn_prior()
+        assert forgotten
+        assert found.people == 5
+        users = ["u0", "u1", "u3", "u4", "u5"]
+        expected = thali.Prior.learn(rec.learners["default"].start, state_of(rec, users))
+        assert [topic.mean for topic in found.topics] == expected.mean.tolist()
+
+
+def test_a_prior_is_not_put_into_use_if_people_are_forgotten_again_and_again(store_url, monkeypatch):
+    with with_prior(store_url) as rec:
+        people(rec, 10, lists=1)
+        learn, left = PriorDraw.learn, [f"u{n}" for n in range(10)]
+
+        def slow(draw):
+            operation = learn(draw)
+            rec.perform([ForgetUser(left.pop())])
+            return operation
+
+        monkeypatch.setattr(PriorDraw, "learn", slow)
+        with pytest.raises(Conflict, match="forgotten"):
+            rec.learn_prior()
+        assert rec.prior()["default"].source == "start"
+
+
+def test_undo_and_late_feedback_stay_exact_when_the_prior_changes(store_url):
+    with with_prior(store_url) as rec:
+        people(rec, 4)
+        before = learned(rec, "u1")
+        shown = rec.recommend("u1")
+        rec.learn_prior()
+        rec.feedback(shown.id, [0])
+        rec.learn_prior()
+        rec.undo(shown.id)
+        after = learned(rec, "u1")
+        assert before[0] == after[0]
+        assert (before[1] == after[1]).all()
+        assert (before[2] == after[2]).all()
+
+
+def test_without_a_prior_at_the_start_one_is_learned_and_the_first_lists_follow_it(store_url):
+    with recommender(store_url, learn_prior=True) as rec:
+        assert rec.prior()["default"].source == "none"
+        people(rec, 20, lists=10)
+        rec.learn_prior()
+        policy = rec.learners["default"].policy
+        assert np.argmax(policy.prior.mean) == 0  # crime
+        means = policy.prior.mean
+        shown = rec.recommend("somebody new")
+        best = thali.greedy_lists(films(), means[None], K)[0]
+        assert names(shown) == [films().items[e] for e in best]
+
+
+def test_histories_alone_are_enough_to_learn_from(store_url):
+    with with_prior(store_url) as rec:
+        x = films().dense[:5]
+        for n in range(8):
+            rec.perform([AddHistory(f"u{n}", "ratings", x.T @ x, x[n % 5], [], str(n))], whole=True)
+        assert rec.learn_prior().people == 8
+
+
+@pytest.mark.parametrize("known", [0, 1])
+def test_too_few_people_and_unknown_learners_are_refused(store_url, known):
+    with with_prior(store_url) as rec:
+        people(rec, known)
+        with pytest.raises(Refused, match="at least 2 users"):
+            rec.learn_prior()
+        with pytest.raises(Refused, match="must be one of default, got 'x'"):
+            rec.learn_prior("x")
+    with recommender(store_url) as fixed, pytest.raises(Refused, match="one that learns its prior"):
+        fixed.learn_prior()
+    with pytest.raises(ValueError, match="learn_prior of Recommender must contain only learners"):
+        recommender(store_url, learn_prior=["x"])
+
+
+def test_a_prior_that_predicts_worse_is_found_out(store_url):
+    """People like crime. A prior that expects clicks on everything else is worse than the start; a good one better."""
+    clock = Clock()
+    good = thali.Prior([0.8, 0.1, 0.05, 0.05], np.eye(4) * 0.01, films().topics, sigma=0.3, optimism=0.0)
+    bad = thali.Prior([0.0, 0.9, 0.9, 0.9], np.eye(4) * 1e-4, films().topics, sigma=0.3, optimism=0.0)
+    policy = thali.CascadeLSB(films(), K=K, prior=thali.Prior([0.05] * 4, np.eye(4) * 0.01, sigma=0.3, optimism=0.0))
+    verdicts = []
+    with Recommender(policy, store_url, learn_prior=True, clock=clock) as rec:
+        assert rec.check_prior() is None  # no learned prior is in use
+        for seed, prior in enumerate((good, bad)):
+            clock.tick()
+            rec.perform([SetPrior("default", prior, 5)], whole=True)
+            assert rec.check_prior().verdict == "open"
+            people(rec, 40, lists=4, seed=seed, begin=100 * seed)
+            check = rec.check_prior()
+            verdicts.append(check.verdict)
+            assert sum(group.answered for group in check.lists) == 160
+            assert [(group.first, group.last) for group in check.lists] == [(1, 1), (2, 3), (4, 10)]
+            first = check.lists[0]
+            assert first.answered == 40
+            assert rec.stats().learners["default"].prior_check == check == rec.prior()["default"].check
+        assert verdicts == ["better", "worse"]
+        history = rec.history("u100", limit=10)[-1]
+        assert first.predicted == pytest.approx(history.click_probability)  # every first list is the same
+        gains = policy.gains([[rec.catalog.item(item) for item in names(history)]])[0]
+        static = 1.0 - np.prod(1.0 - np.clip(gains @ np.full(4, 0.05), 0.0, 1.0))
+        assert first.static == pytest.approx(static)
+        rec.perform([SetPrior("default", None, fell_back=True)], whole=True)
+        described = rec.prior()["default"]
+        assert (described.source, described.fell_back) == ("start", True)
+        assert rec.learners["default"].policy is rec.learners["default"].start
+
+
+def test_a_prior_of_other_topics_is_not_used_with_a_new_catalog(store_url):
+    with with_prior(store_url) as rec:
+        people(rec, 4)
+        rec.learn_prior()
+    topics = ("crime", "comedy", "drama", "war")
+    with Recommender(thali.CascadeLSB(films(topics=topics), K=K), store_url, learn_prior=True) as rec:
+        assert rec.prior()["default"].source == "none"
+        people(rec, 4)
+        assert rec.learn_prior().source == "learned"
+
+
+def test_what_the_store_keeps_of_a_prior_is_exact(store_url):
+    with with_prior(store_url) as rec:
+        people(rec, 4)
+        rec.learn_prior()
+        kept = json.loads(rec.priors["default"].prior)
+        assert thali.Prior.from_content(kept) == rec.learners["default"].policy.prior
