@@ -1,6 +1,6 @@
 """Measure first lists, histories and learned priors through a running service, and update docs/live.md.
 
-`make live DATA=folder` takes about ten minutes on two cores. It starts `thali serve` in a process of its own, with a
+`make live DATA=folder` takes about a minute and a half on two cores. It starts `thali serve` in a process of its own, with a
 store in a temporary folder. Each simulated person asks for a list over HTTP, clicks, and asks for the next one. With
 other numbers of people or orders than the default ones, it prints the tables, but does not write them.
 

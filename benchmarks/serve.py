@@ -34,6 +34,9 @@ from thali.service.stores.transfer import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
 PAGE = "performance-service.md"
+# The options of a service with everything on. The prior and the quality are refreshed every 5 s, so that each
+# measurement contains both.
+LIVE = ("--prior", "learn", "--prior-every", "5", "--quality-every", "5", "--hide", "clicked,examined:20")
 # Each connection sends its next request as soon as it has received the previous response.
 FULL_SPEED = "at full speed"
 CORES = sorted(os.sched_getaffinity(0))
@@ -149,6 +152,35 @@ def main_rows(folder: Path, catalog: Path, repeat: int, seconds: float) -> list[
     return [row(label, runs, factor=100 if "batches" in label else 1) for label, runs in measured.items()]
 
 
+def fitted_rows(folder: Path, repeat: int, seconds: float) -> list[str]:
+    """Measure a service with everything on: a fitted catalog, a learned prior, quality that learns, hidden items."""
+    root = data_folder()
+    if root is None:
+        return []
+    data = thali.datasets.movielens_1m(root).most_active(users=1000, items=1000).attracted(at_least=4)
+    measured: dict[str, list[Figures]] = {}
+    for label, settings in (("18 genres", {"topics": "given", "d": 18}), ("60 learned topics", {"d": 60})):
+        path = folder / f"{label}.parquet"
+        thali.fit(data, **settings).save(path)
+        for number in range(repeat):
+            place = folder / f"fitted {label} {number}"
+            place.mkdir()
+            with service(place, path, *LIVE) as serving:
+                routes, rng = Routes(urlsplit(serving.url)), Random(number)
+                setup = f"prior, quality and hidden items, {label}"
+
+                def add(what: str, traffic: Traffic, url: str = serving.url, setup: str = setup) -> None:
+                    measured.setdefault(f"{setup}: {what}", []).append(run(url, traffic, seconds=seconds))
+
+                run(serving.url, Mixed(routes, rng, users=USERS), seconds=3.0)  # so that people have seen something
+                add(f"recommend, {FULL_SPEED}", Recommend(routes, rng, users=USERS))
+                shown = Recommend(routes, rng, users=USERS, count=round(3000 * (seconds + 1)))
+                measure(serving.url, shown, connections=CONNECTIONS, seconds=600)
+                add(f"feedback, {FULL_SPEED}", Feedback(shown.to_answer))
+                add(f"recommend and feedback alternately, {FULL_SPEED}", Mixed(routes, rng, users=USERS))
+    return [row(label, runs) for label, runs in measured.items()]
+
+
 def large_rows(folder: Path, repeat: int, seconds: float) -> list[str]:
     """Measure a catalog of a million items."""
     path = folder / "large.parquet"
@@ -249,6 +281,7 @@ def main() -> None:
         rows += ["| what is measured | requests per second | p50, ms | p99, ms |", "|---|---|---|---|"]
         for measure_rows in (
             lambda: main_rows(folder, catalog, chosen.repeat, chosen.seconds),
+            lambda: fitted_rows(folder, chosen.repeat, chosen.seconds),
             lambda: large_rows(folder, chosen.repeat, chosen.seconds),
             lambda: memory_rows(folder, catalog, chosen.users, chosen.seconds),
             lambda: postgres_rows(folder, catalog, chosen.seconds),

@@ -160,23 +160,26 @@ def progress(people: Sequence[Person], answers: int = 10, seconds: float = 30.0)
         time.sleep(0.005)
 
 
-def verify(service: Service, people: Sequence[Person]) -> Counter[str]:
+def verify(service: Service, people: Sequence[Person], *, others: int = 0) -> Counter[str]:
     """Check that everything acknowledged is recorded exactly once, and everything else completely or not at all.
 
     Checks this before and after the uncertain answers are sent again. Returns the number of events of each kind.
     """
     with service.client() as client:
-        agree(client, people)
+        agree(client, people, others=others)
         for person in people:
             with service.client() as person.client:
                 person.settle()
         assert not any(known.uncertain for person in people for known in person.log.values())
-        agree(client, people)
+        agree(client, people, others=others)
     return sum((person.counts for person in people), Counter())
 
 
-def agree(client: thali.Client, people: Sequence[Person]) -> None:
-    """Compare the service with the logs of the people, and with statistics computed again from the answers."""
+def agree(client: thali.Client, people: Sequence[Person], *, others: int = 0) -> None:
+    """Compare the service with the logs of the people, and with statistics computed again from the answers.
+
+    others: how many users have statistics, but have not been shown a list.
+    """
     log = {id: known for person in people for id, known in person.log.items()}
     exports = {user: asdict(client.export(user)) for user in USERS}
     kept = {seen["impression"]: seen for export in exports.values() for seen in export["impressions"]}
@@ -199,7 +202,7 @@ def agree(client: thali.Client, people: Sequence[Person]) -> None:
         [s for s in kept.values() if s["clicked"] is not None],
     )
     assert {name: counted[name] for name in ("users", "impressions", "answered", "clicked")} == {
-        "users": len(USERS),
+        "users": len(USERS) + others,
         "impressions": len(kept),
         "answered": len(answered),
         "clicked": sum(bool(seen["clicked"]) for seen in answered),

@@ -10,7 +10,7 @@ from thali.tools.extras import advice
 #: The commands that each extra installs.
 COMMANDS = {
     "lab": "demo reproduce experiments run sweep robustness first-lists report\n           catalog warmup",
-    "serve": "demo --web serve replay backup restore export import catalog warmup",
+    "serve": "demo --web serve learn-from replay backup restore export import\n           catalog warmup",
 }
 _ADVICE = advice("lab,serve").replace(". ", ".\n  ")
 HELP = f"""Usage: thali [OPTIONS] COMMAND [ARGS]...

@@ -169,8 +169,7 @@ def _weight_of_a_like(recommender: Recommender, catalog: Path | None) -> float |
 
     with recommender.store.transaction(PATIENCE_S, write=False):
         path = str(catalog or recommender.store.meta("catalog"))
-    weight = load_catalog_file(path).weight
-    return None if weight == 1.0 else weight  # a fit to a log has the weight 1, which says nothing about likes
+    return load_catalog_file(path).weight
 
 
 def _learned(file: Path, done: Learned | None) -> str:

@@ -17,6 +17,7 @@ from thali.cli.app import app
 from thali.service.recommender import Unknown
 from thali.service.recommender.histories import Learned, LearningInterrupted, forget_history, learn_history
 from thali.service.recommender.operations import AddHistory
+from thali.service.recommender.replay import replay
 from thali.starting.known import known_of, state_of_likes, state_of_log
 from thali.starting.weight import noise
 
@@ -37,14 +38,15 @@ def likes(people=6, seed=0, L=20):
     return [(f"u{n}", f"film {e}") for n, e in rng.permutation(pairs).tolist()]
 
 
-def lists(path, count=200, seed=0, extra=()):
+def lists(path, count=200, seed=0, extra=(), *, timed=True):
     rng = np.random.default_rng(seed)
     names = [*(f"film {e}" for e in range(20)), *extra]
     lines = []
     for n in range(count):
         items = [names[e] for e in rng.choice(len(names), 4, replace=False)]
         clicked = sorted(rng.choice(4, rng.integers(0, 3), replace=False).tolist())
-        lines.append({"user": f"u{n % 5}", "items": items, "clicked": clicked, "time": float(rng.integers(1000))})
+        time = {"time": float(rng.integers(1000))} if timed else {}
+        lines.append({"user": f"u{n % 5}", "items": items, "clicked": clicked, **time})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return lines
 
@@ -65,7 +67,7 @@ def test_the_sums_of_likes_are_those_of_a_plain_transcription_and_of_a_fit(store
     rows = likes()
     path = table(tmp_path / "likes.csv", rows)
     catalog = films()
-    W = catalog.weights.toarray()
+    W = catalog.dense.copy()
     with recommender(store_url, catalog) as rec:
         rec.remove_item("film 3")
         W[3] = 0.0
@@ -154,11 +156,10 @@ def test_likes_are_in_the_order_of_their_times_and_numbers_are_names(tmp_path, m
         seen = operations(monkeypatch, rec)
         assert learn_history(rec, path, name="history", weight=1.0, at_least=4)[:3] == (2, 0, 3)
         assert [(operation.user, operation.liked) for operation in seen] == [("1", ("x", 11)), ("2", (10,))]
-        pl.DataFrame(rows, schema=["user", "item", "value", "time"], orient="row", strict=False).with_columns(
-            pl.col("item").cast(pl.String)
-        ).write_parquet(tmp_path / "likes.parquet")
+        columns = dict(zip(("user", "item", "value", "time"), zip(*rows, strict=True), strict=True))
+        pl.DataFrame({**columns, "item": list(map(str, columns["item"]))}).write_parquet(tmp_path / "likes.parquet")
         again = learn_history(rec, tmp_path / "likes.parquet", name="history", weight=1.0, at_least=4)
-        assert again[:3] in ((0, 2, 0), (1, 1, 2))  # polars may have read "x" as a missing name
+        assert again[:3] == (0, 2, 0)
 
 
 def test_a_history_is_learned_once_and_resumes_if_interrupted(store_url, tmp_path):
@@ -214,22 +215,16 @@ def test_a_person_about_whom_a_changed_file_says_nothing_has_nothing_learned_fro
 
 def test_undo_brings_statistics_back_bit_for_bit(store_url, tmp_path):
     path = table(tmp_path / "likes.csv", likes(300))
+    log = tmp_path / "log.jsonl"
     with recommender(store_url) as rec, recommender(f"sqlite:///{tmp_path}/never.db") as never:
-        for user in ("u0", "u1", "u299"):
-            for clicked in ([1], []):
-                for one in (rec, never):
-                    one.perform([], whole=True)
-                shown = never.recommend(user)
-                never.feedback(shown.id, clicked)
-                line = {"user": user, "items": [item.item for item in shown.items], "clicked": clicked}
-                (tmp_path / f"{user}{clicked}.jsonl").write_text(json.dumps(line))
-                from thali.service.recommender.replay import replay
-
-                replay(rec, tmp_path / f"{user}{clicked}.jsonl")
-        before = {user: learned(rec, user) for user in ("u0", "u1", "u2", "u299")}
+        lists(log, 10, timed=False)  # so that the lists are recent enough to be stored
+        for one in (rec, never):
+            replay(one, log)
         learn_history(rec, path, name="history", weight=WEIGHT)
         learn_history(rec, path, name="other", weight=2 * WEIGHT)
-        rec.feedback(rec.recommend("u299").id, [0])
+        lists(log, 10, seed=1, timed=False)
+        for one in (rec, never):
+            replay(one, log)
         assert forget_history(rec, "history", "u1") == 1
         with pytest.raises(Unknown, match="history 'history' of user 'u1' is not known"):
             forget_history(rec, "history", "u1")
@@ -240,10 +235,9 @@ def test_undo_brings_statistics_back_bit_for_bit(store_url, tmp_path):
         assert len(pages) == 2
         assert forget_history(rec, "other") == people
         assert forget_history(rec, "history") == forget_history(rec, "none") == 0
-        for user in ("u0", "u1", "u2"):
-            for mine, theirs in zip(learned(rec, user), before[user], strict=True):
+        for user in (*(f"u{n}" for n in range(5)), "u299"):  # the last one has no lists
+            for mine, theirs in zip(learned(rec, user), learned(never, user), strict=True):
                 assert np.array_equal(mine, theirs)
-        assert learned(rec, "u299")[0] == before["u299"][0] + 1
 
 
 @pytest.mark.parametrize(
@@ -260,9 +254,9 @@ def test_undo_brings_statistics_back_bit_for_bit(store_url, tmp_path):
         ("a.csv", f"user,item\nb,film 1\n{'a' * 300},film 1\n", "user must"),
         ("a.parquet", "not parquet", "is not a Parquet file"),
         ("a.jsonl", "", "is empty"),
-        ("a.jsonl", '{"user": "a", "items": ["film 1"], "clicked": null}\n', "must contain a list whose clicks are known"),
+        ("a.jsonl", '{"user": "a", "items": ["film 1"], "clicked": null}\n', "must contain a list whose clicks are"),
         ("a.jsonl", '{"user": "a", "items": ["film 1"], "clicked": [1]}\n', "line 1: clicked must be"),
-        ("a.jsonl", '{"user": "b", "items": ["film 1"], "clicked": []}\n{"user": "..", "items": [1], "clicked": []}\n', "user '..'"),
+        ("a.jsonl", '{"user": "..", "items": ["film 1"], "clicked": []}\n', "user '..': user must not"),
         ("a.jsonl", '{"user": "a"', "line 1: the line must be valid JSON"),
     ],
 )  # fmt: skip
@@ -360,7 +354,8 @@ def test_the_command_says_how_to_go_on_after_an_interrupt(tmp_path, monkeypatch)
     stopped = CliRunner().invoke(app, words)
     assert stopped.exit_code == 130
     assert stopped.output == (
-        f"Interrupted. Learned 250 likes of 250 people from {path}. To learn from the rest, run the same command again.\n"
+        f"Interrupted. Learned 250 likes of 250 people from {path}. "
+        "To learn from the rest, run the same command again.\n"
     )
     monkeypatch.setattr(commands, "_bar", quiet)
     done = CliRunner().invoke(app, words)
