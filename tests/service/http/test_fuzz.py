@@ -3,6 +3,7 @@
 import re
 from zlib import crc32
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
@@ -14,8 +15,10 @@ from schemathesis.specs.openapi.checks import (
 )
 from serving_here import TOPICS, serving
 
+import thali
 from thali.service.http.app import create_app
-from thali.service.http.settings import Settings
+from thali.service.http.settings import LearnerSetting, Settings
+from thali.service.recommender.operations import AddHistory
 
 pytestmark = pytest.mark.slow
 SCHEMA = from_dict(create_app(Settings(catalog="none")).app.openapi())
@@ -30,7 +33,8 @@ POLICIES = ("CascadeLSB", "CascadeKLUCB", "CascadeLSB-TS", "RankedExp3", "Random
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def service(request, tmp_path_factory):
     store = {} if request.param == "sqlite" else {"store": request.getfixturevalue("postgres").fresh()}
-    with serving(tmp_path_factory.mktemp("fuzz"), **store) as running:
+    learner = LearnerSetting("default", K=4, prior="learn")
+    with serving(tmp_path_factory.mktemp("fuzz"), learners=(learner,), **store) as running:
         yield running
 
 
@@ -66,12 +70,23 @@ def with_names_that_exist(case, service):
         client.put_item("i0", {"comedy": 0.5})
         shown = client.recommend("ana").id
         client.feedback(shown, [1])
-    names = {"user": "ana", "item": "i0", "impression": shown}
+        client.feedback(client.recommend("bob").id, [0])  # a prior is learned from at least two users
+    names = {"user": "ana", "item": "i0", "impression": shown, "history": "ratings"}
+    if "history" in (case.path_parameters or ()):
+        add_history(service, "ana", "ratings")
     for place in names.keys() & set(case.path_parameters or ()):
         case.path_parameters[place] = names[place]
     for body in case.body if isinstance(case.body, list) else [case.body]:
         if isinstance(body, dict):
             fill(body, {**names, "learner": "default"})
+
+
+def add_history(service, user, name):
+    """Learn a history as ``thali learn-from`` does, beside the service."""
+    catalog = thali.load_catalog(service.settings.catalog)
+    with thali.Recommender(thali.CascadeLSB(catalog, 4), service.settings.store) as rec:
+        d = catalog.d
+        rec.perform([AddHistory(user, name, np.eye(d), np.ones(d), [], "digest")], whole=True)
 
 
 def fill(body, names):

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 from recommending import Clock, K, films, learned, names, recommender
+from storing import transaction
 
 import thali
-from thali.service.recommender import Conflict, Recommender, Refused
+from thali.service.recommender import Conflict, Recommender, Refused, Unknown
 from thali.service.recommender.operations import AddHistory, ForgetUser, SetPrior
 from thali.service.recommender.prior_learning import PriorDraw
 
@@ -220,3 +221,30 @@ def test_what_the_store_keeps_of_a_prior_is_exact(store_url):
         rec.learn_prior()
         kept = json.loads(rec.priors["default"].prior)
         assert thali.Prior.from_content(kept) == rec.learners["default"].policy.prior
+
+
+def test_nothing_of_a_history_is_left_when_its_person_is_forgotten(store_url):
+    """A matrix that people share says nothing about them. One of a single person is stored with the person."""
+    x = films().dense[:5]
+    with with_prior(store_url) as rec:
+        for user, shared in (("ana", True), ("bob", True), ("eve", False)):
+            own = AddHistory(user, "ratings", x.T @ x, x[0], ["film 1"], user, None, shared)
+            assert rec.perform([own], whole=True) == [True]
+            assert rec.perform([own], whole=True) == [False]
+            assert x[0].tolist() == rec.export(user)["learners"]["default"].B
+            assert rec.export(user)["learners"]["default"].histories == ["ratings"]
+            assert rec.user(user).learners["default"].histories == ["ratings"]
+        M = rec.export("ana")["learners"]["default"].M
+        assert M == rec.export("eve")["learners"]["default"].M
+        with rec._lock, transaction(rec.store):
+            assert len(rec.store.execute("SELECT 1 FROM matrices")) == 1
+        for user in ("ana", "eve"):
+            rec.forget(user)
+        with rec._lock, transaction(rec.store):
+            assert [history.user for user in ("ana", "bob", "eve") for history in rec.store.histories(user)] == ["bob"]
+        rec.feedback(rec.recommend("bob").id, [0])
+        assert rec.remove_history("bob", "ratings") == 1
+        fresh = rec.export("bob")["learners"]["default"]
+        assert fresh.updates == 1
+        with pytest.raises(Unknown):
+            rec.remove_history("bob", "ratings")

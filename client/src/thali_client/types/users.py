@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from thali_client.types.lists import Impression
@@ -34,6 +34,8 @@ class LearnerTaste:
     assigned: bool
     """Whether this learner chooses the user's lists."""
     taste: list[TopicTaste]
+    histories: list[str] = field(default_factory=list)
+    """Names of the histories that the learner has learned (``thali learn-from``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class LearnerStatistics:
     B: list[float]
     estimate: list[float]
     """θ̄."""
+    histories: list[str] = field(default_factory=list)
+    """Names of the histories that M and B include."""
 
 
 @dataclass(frozen=True, slots=True)

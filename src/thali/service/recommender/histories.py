@@ -324,7 +324,7 @@ def _operation(
     else:
         d = recommender.catalog.d
         S, B = np.zeros((d, d)), np.zeros(d)
-    return AddHistory(person.user, name, S, B, person.liked, person.digest, learner)
+    return AddHistory(person.user, name, S, B, person.liked, person.digest, learner, isinstance(data, Likes))
 
 
 def _numbers(recommender: Recommender, names: tuple[Any, ...], items: Any) -> tuple[Integers, dict[str, int]]:

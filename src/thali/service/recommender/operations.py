@@ -104,6 +104,8 @@ class AddHistory:
     liked: Sequence[Any]
     digest: str
     learner: str | None = None
+    shared: bool = True
+    """Whether other people have the same S, which is then stored once and says nothing about a person."""
 
 
 @dataclass(frozen=True, slots=True)

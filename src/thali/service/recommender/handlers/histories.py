@@ -45,9 +45,8 @@ def add_history(transaction: Transaction, operation: AddHistory) -> bool:
         hashes = item_hashes(operation.liked)
         seen = taste.seen or SeenLists.empty()
         taste.seen = seen.with_list(taste.sequence, transaction.now, hashes, np.ones(hashes.size, dtype=np.bool_))
-    numbers, shared = sums.to_store(shared=True)
-    assert shared is not None
-    digest = sha256(shared).hexdigest()
+    numbers, shared = sums.to_store(shared=operation.shared)
+    digest = None if shared is None else sha256(shared).hexdigest()
     store.add_history(
         History(
             *key, name, transaction.topics.current, digest, numbers, operation.digest, transaction.now, taste.sequence

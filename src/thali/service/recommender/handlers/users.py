@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from thali.policies.linear.policy import LinearPolicy
@@ -22,9 +23,9 @@ def get_user(transaction: Transaction, operation: GetUser) -> User:
     recommender = transaction.recommender
     user = recommender.user_name(operation.user)
     assigned = recommender.learners.assigned(user).name
-    topics = recommender.catalog.topics
+    topics, histories = recommender.catalog.topics, _histories(transaction, user)
     learners = {
-        name: LearnerTaste(taste.updates, name == assigned, taste.by_topic(policy, topics))
+        name: LearnerTaste(taste.updates, name == assigned, taste.by_topic(policy, topics), histories[name])
         for name, policy, taste in _tastes(transaction, user)
     }
     counts = transaction.store.counts_of_user(user)
@@ -48,9 +49,19 @@ def _tastes(transaction: Transaction, user: str) -> list[tuple[str, LinearPolicy
     ]
 
 
+def _histories(transaction: Transaction, user: str) -> dict[str, list[str]]:
+    """Return the names of a user's histories, by learner."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for history in transaction.store.histories(user):
+        names[history.learner].append(history.name)
+    return names
+
+
 def get_statistics(transaction: Transaction, operation: GetStatistics) -> dict[str, LearnerStatistics]:
     """Return a user's statistics M and B, by learner."""
     recommender = transaction.recommender
+    user = recommender.user_name(operation.user)
+    histories = _histories(transaction, user)
     return {
         name: LearnerStatistics(
             updates=taste.updates,
@@ -58,8 +69,9 @@ def get_statistics(transaction: Transaction, operation: GetStatistics) -> dict[s
             M=taste.state.M[0].tolist(),
             B=taste.state.B[0].tolist(),
             estimate=policy.estimate(taste.state)[0].tolist(),
+            histories=histories[name],
         )
-        for name, policy, taste in _tastes(transaction, recommender.user_name(operation.user))
+        for name, policy, taste in _tastes(transaction, user)
     }
 
 
