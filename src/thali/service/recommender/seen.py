@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -22,6 +23,8 @@ Hashes = NDArray[np.uint64]
 MOST_ITEMS = MOST_LISTS = 1000
 DAY_S = 86_400.0
 HEADER = 16
+# The largest number in a rule, and the form of numbers: Python would also read 1_0 or digits of other alphabets.
+MOST, NUMBER = 1e9, re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 FORMS = "'nothing', 'clicked', 'examined', 'examined:20' (lists), 'examined:7d' (days) or 'fading:5' (lists)"
 
 
@@ -86,7 +89,9 @@ class HideRule:
                     recent = time > now - span.days * DAY_S
                 hidden[at[among][recent[among]]] = True
         if self.fading is not None:
-            fatigue = np.bincount(at, np.exp2((number - seen.now) / self.fading), minlength=items.size)
+            with np.errstate(over="ignore"):  # with a tiny half-life, the fatigue is 0
+                left = np.exp2((number - seen.now) / self.fading)
+            fatigue = np.bincount(at, left, minlength=items.size)
             hidden |= fatigue >= 0.5
         return items[hidden], last[hidden]
 
@@ -94,14 +99,14 @@ class HideRule:
 @lru_cache(maxsize=256)
 def _read(text: str, field: str) -> HideRule:
     parts: dict[str, Any] = {}
-    for word in text.replace(" ", "").split(","):
+    words = [word.strip(" ") for word in text.split(",")]
+    if words == ["nothing"]:
+        return HideRule()
+    for word in words:
         name, _, value = word.partition(":")
-        if name in parts or name not in ("nothing", "clicked", "examined", "fading"):
+        if name in parts or name not in ("clicked", "examined", "fading"):
             raise Refused(field, f"must be a rule such as {FORMS}, each part at most once, got {text!r:.80}")
-        if name == "nothing":
-            if value:
-                raise Refused(field, f"must not have a number after 'nothing', got {text!r:.80}")
-        elif name == "fading":
+        if name == "fading":
             parts[name] = _number(value, field, text)
         elif not value and ":" not in word:
             parts[name] = Span()
@@ -116,12 +121,11 @@ def _read(text: str, field: str) -> HideRule:
 
 
 def _number(text: str, field: str, rule: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0.0 < number <= 1e9:
-        raise Refused(field, f"must have a number above 0, such as in 'examined:20' or 'examined:7d', got {rule!r:.80}")
+    number = float(text) if NUMBER.fullmatch(text) else -1.0
+    if not 0.0 < number <= MOST:
+        raise Refused(
+            field, f"must have a number above 0 and up to {MOST:g}, such as in 'examined:20', got {rule!r:.80}"
+        )
     return number
 
 
@@ -167,7 +171,10 @@ class SeenLists:
         return more._bounded()
 
     def _bounded(self) -> SeenLists:
-        """Forget the oldest items, first those that were not clicked, and then the oldest lists, if there are many."""
+        """Forget the oldest items, first those that were not clicked, if there are many.
+
+        Then forget the oldest lists, first those without items: they say nothing, because lists keep their numbers.
+        """
         seen: SeenLists = self
         if seen.items.size > MOST_ITEMS:
             kept = np.sort(np.argsort(seen.clicked, kind="stable")[seen.items.size - MOST_ITEMS :])
@@ -175,7 +182,8 @@ class SeenLists:
             sizes = np.bincount(of, minlength=seen.sizes.size)
             seen = _replaced(seen, sizes=sizes, items=seen.items[kept], clicked=seen.clicked[kept])
         if seen.sizes.size > MOST_LISTS:
-            seen = seen._lists(np.arange(seen.sizes.size) >= seen.sizes.size - MOST_LISTS)
+            forgotten = np.argsort(seen.sizes > 0, kind="stable")[: seen.sizes.size - MOST_LISTS]
+            seen = seen._lists(np.isin(np.arange(seen.sizes.size), forgotten, invert=True))
         return seen
 
     def without(self, sequence: int) -> SeenLists:
@@ -215,7 +223,9 @@ class SeenLists:
             n = int(sizes.sum())
             items = np.frombuffer(stored, dtype="<u8", offset=HEADER + 26 * m, count=n)
             clicked = np.frombuffer(stored, dtype=np.uint8, offset=HEADER + 26 * m + 8 * n, count=n) != 0
-        except ValueError as error:
+            if len(stored) != HEADER + 26 * m + 9 * n:
+                raise ValueError(f"it must have {HEADER + 26 * m + 9 * n} bytes, got {len(stored)}")
+        except (ValueError, OverflowError) as error:
             raise UnusableRecord(f"what a user has seen is damaged in the store: {error}") from None
         return cls(now, sequences, numbers, times, sizes, items, clicked)
 

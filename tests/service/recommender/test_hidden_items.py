@@ -1,0 +1,170 @@
+"""What users are not shown again: the same as in the library, in the store, and undone with the feedback."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recommending import Clock, K, films, names
+
+import thali
+from thali.service.recommender import Recommender, Refused
+from thali.service.recommender.loading import LoadedCatalog
+from thali.service.recommender.operations import AddHistory, UseCatalog
+from thali.service.recommender.seen import MOST_ITEMS, HideRule, SeenLists, item_hashes
+from thali.service.stores.records import UnusableRecord
+
+RULES = {
+    "clicked": thali.Hide(clicked=True),
+    "examined": thali.Hide(examined=True),
+    "examined:2": thali.Hide(examined=2),
+    "clicked:3, examined:1": thali.Hide(clicked=3, examined=1),
+    "fading:2": thali.Hide(fatigue=2.0),
+    "clicked,fading:1.5": thali.Hide(clicked=True, fatigue=1.5),
+}
+
+
+def recommender(url, hide="clicked", L=20, **rest):
+    policy = thali.CascadeLSB(films(L), K=K, prior=thali.Prior([0.4, 0.3, 0.2, 0.1], np.eye(4) * 0.1))
+    return Recommender(policy, url, hide=hide, **rest)
+
+
+@pytest.mark.parametrize("text", RULES)
+def test_the_lists_are_those_of_the_library_after_a_restart_too(store_url, text):
+    catalog = films()
+    policy = thali.CascadeLSB(catalog, K=K, prior=thali.Prior([0.4, 0.3, 0.2, 0.1], np.eye(4) * 0.1))
+    state, seen, rng = policy.init(1), thali.Seen(RULES[text], users=1, L=catalog.L), np.random.default_rng(0)
+    for _ in range(2):
+        with recommender(store_url, text) as rec:
+            for _ in range(8):  # in the end, fewer than K items are left
+                expected = policy.recommend(state, exclude=seen.excluded(K, catalog.present))
+                shown = rec.recommend("ana")
+                assert names(shown) == [catalog.items[e] for e in expected[0]]
+                clicks = rng.random((1, K)) < 0.3
+                rec.feedback(shown.id, np.flatnonzero(clicks[0]).tolist())
+                policy.update(state, expected, clicks)
+                seen.record(expected, clicks)
+
+
+def test_undo_forgetting_and_other_rules(store_url):
+    with recommender(store_url, "examined") as rec:
+        first = rec.recommend("ana")
+        rec.feedback(first.id, [1])
+        second = rec.recommend("ana")
+        assert not {*names(first)[:2]} & {*names(second)}
+        rec.feedback(second.id, [])
+        third = names(rec.recommend("ana"))
+        rec.undo(first.id)
+        shown = names(rec.recommend("ana"))
+        assert not {*shown} & {*names(second)}
+        assert {*shown} & {*names(first)[:2]}
+        assert shown != third
+        assert names(rec.recommend("ana", hide="clicked")) == names(rec.recommend("ana", hide="nothing"))
+        everything = [f"film {e}" for e in range(20)]
+        rest = [item for item in everything if item not in names(second)]
+        assert {*names(rec.recommend("ana", candidates=names(second)))} == {*names(second)}  # too few are left
+        assert not {*names(rec.recommend("ana", exclude=rest[:-1]))} - {rest[-1], *names(second)}
+        rec.forget("ana")
+        assert names(rec.recommend("ana")) == names(first)
+
+
+def test_late_feedback_replaces_what_a_time_out_has_hidden(store_url):
+    clock = Clock()
+    with recommender(store_url, "examined", no_click_after=10.0, clock=clock) as rec:
+        shown = rec.recommend("ana")
+        clock.tick(1000.0)
+        rec.tidy()
+        assert not {*names(shown)} & {*names(rec.recommend("ana"))}
+        rec.feedback(shown.id, [0])
+        assert names(shown)[0] not in names(rec.recommend("ana"))
+        assert names(shown)[1] in names(rec.recommend("ana"))
+
+
+def test_days_pass(store_url):
+    clock = Clock()
+    with recommender(store_url, "examined:2d", clock=clock) as rec:
+        shown = rec.recommend("ana")
+        rec.feedback(shown.id, [K - 1])
+        clock.tick(1.9 * 86_400)
+        assert not {*names(shown)} & {*names(rec.recommend("ana"))}
+        clock.tick(0.2 * 86_400)
+        assert {*names(shown)} & {*names(rec.recommend("ana"))}
+
+
+def test_items_stay_hidden_under_a_new_catalog_and_those_of_a_history_are_hidden(store_url):
+    with recommender(store_url) as rec:
+        shown = rec.recommend("ana")
+        rec.feedback(shown.id, [0])
+        liked = names(shown)[1]
+        rec.perform([AddHistory("ana", "ratings", np.zeros((4, 4)), np.zeros(4), [liked], "x")], whole=True)
+        assert not {names(shown)[0], liked} & {*names(rec.recommend("ana"))}
+        old = films()
+        turned = thali.Catalog(old.dense[::-1], items=list(old.items)[::-1], topics=old.topics)
+        prior = rec.learners["default"].start.prior
+        assert rec.perform([UseCatalog(LoadedCatalog(turned, prior), "x")]) == [20]
+        assert not {names(shown)[0], liked} & {*names(rec.recommend("ana"))}
+        rec.remove_history("ana", "ratings")
+        assert liked in names(rec.recommend("ana"))
+        rec.remove_item(names(shown)[0])
+        rec.put_item(names(shown)[0], {"crime": 1.0})  # the same name is the same item
+        assert names(shown)[0] not in names(rec.recommend("ana"))
+
+
+lists = st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=5, unique=True), st.integers(0, 31)), max_size=12)
+
+
+@given(lists, st.integers(0, 11))
+@settings(max_examples=60, deadline=None)
+def test_without_a_list_is_as_if_it_had_never_been_seen(shown, which):
+    """Against recording the other lists only; and the form in the store is exact."""
+    seen = others = SeenLists.empty()
+    for n, (items, bits) in enumerate(shown):
+        hits = np.array([bits >> k & 1 for k in range(len(items))], dtype=np.bool_)
+        one = (100 + n, float(n), item_hashes(items), hits)
+        seen = seen.with_list(*one)
+        others = others if n == which else others.with_list(*one)
+    without = seen.without(100 + which)
+    assert without.to_store() == others.to_store()
+    assert SeenLists.from_store(seen.to_store()).to_store() == seen.to_store()
+    for text in ("clicked", "examined:3", "fading:2", "examined:4d"):
+        for a, b in zip(HideRule.read(text).hidden(without, 5.0), HideRule.read(text).hidden(others, 5.0), strict=True):
+            assert a.tolist() == b.tolist()
+
+
+def test_memory_is_bounded_and_clicked_items_are_kept_longest():
+    seen = SeenLists.empty()
+    for n in range(400):
+        hits = np.array([True, False, False, False, False])
+        seen = seen.with_list(n, float(n), item_hashes(range(5 * n, 5 * n + 5)), hits)
+    assert seen.items.size == MOST_ITEMS
+    assert seen.clicked.sum() == 400
+    assert len(seen.to_store()) <= 16 + 35 * 1000
+    for n in range(2000):
+        seen = seen.with_list(n, float(n), item_hashes([f"x{n}"]), np.array([True]))
+    assert (seen.items.size, seen.sizes.size, seen.now) == (1000, 1000, 2400)
+
+
+def test_damaged_records_and_bad_rules_are_refused(store_url):
+    for damaged in (
+        b"",
+        b"123",
+        SeenLists.empty().with_list(1, 0.0, item_hashes([1]), np.array([True])).to_store()[:-4],
+    ):
+        with pytest.raises(UnusableRecord, match="damaged"):
+            SeenLists.from_store(damaged)
+    with recommender(store_url) as rec:
+        for bad in (
+            "",
+            "x",
+            "clicked:",
+            "clicked:0",
+            "examined:-1d",
+            "examined:1.5",
+            "fading",
+            "clicked,clicked",
+            5,
+            "nothing:1",
+        ):
+            with pytest.raises(Refused, match="^hide must"):
+                rec.recommend("ana", hide=bad)
+    with pytest.raises(Refused, match="hide of Recommender must be a rule"):
+        recommender(store_url, "everything")
