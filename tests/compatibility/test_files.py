@@ -174,6 +174,12 @@ def test_an_export_is_imported(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_backup_of_a_store_that_was_not_migrated_can_be_restored(store, tmp_path):
+    command("backup", "old.backup", "--store", store, cwd=tmp_path)
+    command("restore", "old.backup", "--store", "sqlite:///again.sqlite", cwd=tmp_path)
+    assert_same_store(read_store(f"sqlite:///{tmp_path / 'again.sqlite'}", tmp_path))
+
+
 def test_an_export_of_the_store_has_the_same_lines(store, tmp_path):
     command("export", "people.jsonl", "--store", store, cwd=tmp_path)
     exported, expected = (

@@ -16,6 +16,8 @@ import typer
 from thali.tools.extras import advice
 
 if TYPE_CHECKING:
+    from uvicorn.supervisors import Multiprocess
+
     from thali.service.http.settings import Settings
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -176,6 +178,7 @@ def serve(
 def run(settings: Settings, host: str, port: int, workers: int, message: str) -> None:
     """Serve until stopped. message: the text to print when the service is ready."""
     import uvicorn
+    from uvicorn.supervisors import Multiprocess
 
     from thali.service.http.app import create_app, make_recommender
     from thali.service.http.metrics import MULTIPROCESS_DIR
@@ -199,6 +202,7 @@ def run(settings: Settings, host: str, port: int, workers: int, message: str) ->
         return
     recommender.close()
     settings.to_environment()
+    Multiprocess.handle_hup = _pass_on_hangup  # type: ignore[method-assign, assignment]
     with tempfile.TemporaryDirectory(prefix="thali-metrics-") as folder:
         os.environ[MULTIPROCESS_DIR] = folder  # the processes share their metrics
         uvicorn.run(
@@ -208,6 +212,16 @@ def run(settings: Settings, host: str, port: int, workers: int, message: str) ->
             workers=workers,
             **options,
         )
+
+
+def _pass_on_hangup(parent: Multiprocess) -> None:
+    """Let every worker load the catalog file again.
+
+    uvicorn would restart the workers, and end the service if the new file cannot be used.
+    """
+    for worker in parent.processes:
+        if worker.pid is not None:
+            os.kill(worker.pid, signal.SIGHUP)
 
 
 def first_start() -> str:

@@ -137,9 +137,14 @@ def test_an_old_client_still_works(service):
 
 
 @pytest.mark.slow
-def test_a_signal_loads_the_catalog_file_and_the_background_learns(tmp_path):
-    options = ("--prior", "learn", "--prior-every", "1", "--quality-every", "1")
-    with Service(tmp_path, *options) as running, running.client() as client:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_signal_loads_the_catalog_file_and_the_background_learns(tmp_path, kind, request):
+    """In all processes. With PostgreSQL, there are two."""
+    options = ["--prior", "learn", "--prior-every", "1", "--quality-every", "1"]
+    store = None
+    if kind == "postgresql":
+        options, store = [*options, "--workers", "2"], request.getfixturevalue("postgres").fresh()
+    with Service(tmp_path, *options, store=store) as running, running.client() as client:
         for n in range(5):
             client.feedback(client.recommend(f"u{n}").id, [0])
         catalog = thali.load_catalog(tmp_path / "catalog.parquet")

@@ -92,6 +92,23 @@ KEYS: dict[str, tuple[str, ...]] = {
     "examinations": ("worker", "seq"),
     "quality": ("item",),
 }
+#: The tables and columns that a migration added, by the version that has them.
+ADDED: dict[int, dict[str, tuple[str, ...]]] = {
+    2: {
+        "statistics": ("seen",),
+        "impressions": ("number", "others"),
+        **{table: TABLES[table] for table in ("priors", "matrices", "histories", "examinations", "quality")},
+    },
+}
+
+
+def tables_of(version: int) -> dict[str, tuple[str, ...]]:
+    """Return the columns of each table in a version. Copies of a store that was not migrated read only these."""
+    missing = {(t, c) for later, added in ADDED.items() if later > version for t, names in added.items() for c in names}
+    kept = {t: tuple(c for c in columns if (t, c) not in missing) for t, columns in TABLES.items()}
+    return {table: columns for table, columns in kept.items() if columns}
+
+
 IMPRESSION_COLUMNS = ", ".join(TABLES["impressions"])
 #: The columns of the table statistics without its key.
 STATISTICS_COLUMNS = "topics, updates, sequence, numbers, seen"

@@ -6,14 +6,14 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thali.service.stores.records import Key, Statistics, StoreError, Writes, different_settings, pack, with_sigma
-from thali.service.stores.sql import KEYS, TABLES, SqlStore
+from thali.service.stores.sql import KEYS, TABLES, VERSION, SqlStore, tables_of
 from thali.service.stores.sqlite import SqliteStore
 from thali.service.stores.topics import Topics, later_positions, move_statistics
 from thali.theory import LEAST_SIGMA
@@ -98,23 +98,25 @@ def restore(path: str | Path, store: SqlStore, *, replace: bool = False, progres
 def _copy(source: SqlStore, target: SqlStore, progress: Progress) -> int:
     """Copy all rows of all tables. Returns the number of rows."""
     total = 0
-    for table in TABLES:  # access each table once, so that no other process can empty one before it is copied
+    tables = tables_of(source.version())  # a store that is only read is not migrated
+    for table in tables:  # access each table once, so that no other process can empty one before it is copied
         source.execute(f"SELECT 1 FROM {table} LIMIT 1")
-    for table, columns in TABLES.items():
+    for table, columns in tables.items():
         if table == "meta":
             target.clear(table)
         placeholders = ", ".join("?" * len(columns))
         statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({placeholders})"
-        for rows in _pages(source, table):
+        for rows in _pages(source, table, columns):
             target.execute_many(statement, rows)
             total += len(rows)
             progress(len(rows))
+    target.set_meta("version", str(VERSION))  # the source may be older, but the tables of the target are not
     return total
 
 
-def _pages(store: SqlStore, table: str) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows of a table in the order of its key, at most PAGE at a time."""
-    columns, keys = TABLES[table], KEYS[table]
+def _pages(store: SqlStore, table: str, columns: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield these columns of a table, which contain its key, in the order of the key, at most PAGE rows at a time."""
+    keys = KEYS[table]
     order, selected = ", ".join(keys), ", ".join(columns)
     where, placeholders = "", ", ".join("?" * len(keys))
     values: tuple[Any, ...] = ()
@@ -142,7 +144,7 @@ def export_learned(store: SqlStore, path: str | Path, progress: Progress = lambd
             topics = Topics(store.topic_sets())
             header = {"format": FORMAT, "topics": topics.sets[-1], "learners": store.learners()}
             file.write(json.dumps(header) + "\n")
-            for rows in _pages(store, "statistics"):
+            for rows in _pages(store, "statistics", tables_of(store.version())["statistics"]):
                 for user, learner, *columns in rows:
                     statistics = Statistics(*columns)
                     if statistics.sequence:
