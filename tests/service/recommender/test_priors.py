@@ -248,3 +248,22 @@ def test_nothing_of_a_history_is_left_when_its_person_is_forgotten(store_url):
         assert fresh.updates == 1
         with pytest.raises(Unknown):
             rec.remove_history("bob", "ratings")
+
+
+def test_learning_does_not_depend_on_the_sigma_of_the_store(store_url):
+    """The store has statistics with σ = 0.2. A learner with another σ learns the same as one that had it before."""
+    with recommender(store_url, learn_prior=True) as rec:
+        people(rec, 8)
+    with Recommender(thali.CascadeLSB(films(), K=K, sigma=0.4), store_url, learn_prior=True) as rec:
+        before = learned(rec, "u1")
+        found = rec.learn_prior()
+        policy = thali.CascadeLSB(films(), K=K, sigma=0.4)
+        kept = [learned(rec, f"u{n}") for n in range(8)]
+        M = np.array([np.eye(4) + (0.2 / 0.4) ** 2 * (M - np.eye(4)) for _, M, _ in kept])
+        state = policy.init(1).of(M, np.array([B for _, _, B in kept]), np.ones(8, dtype=np.int64))
+        expected = thali.starting.prior.learned_prior(policy, state)
+        assert [topic.mean for topic in found.topics] == pytest.approx(expected.mean, rel=1e-9)
+        shown = rec.recommend("u1")
+        rec.feedback(shown.id, [0])
+        rec.undo(shown.id)
+        assert (learned(rec, "u1")[1] == before[1]).all()

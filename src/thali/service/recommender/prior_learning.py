@@ -72,10 +72,9 @@ class PriorDraw:
         policy = self.learner.start
         if policy.prior is not None:
             return Prior.learn(policy, self.state)
-        ratio = (self.learner.stored_sigma / policy.sigma) ** 2
+        ratio = (self.learner.stored_sigma / policy.sigma) ** 2  # learned_prior expects the σ of the policy
         eye, arrays = np.eye(self.topics.d), self.state.arrays
         state = self.state.of(eye + ratio * (arrays["M"] - eye), arrays["B"], arrays["updates"])
-        state.settings["sigma"] = policy.sigma
         prior = learned_prior(policy, state)
         return Prior(prior.mean, prior.covariance, list(map(str, policy.catalog.topics)))
 
