@@ -1,8 +1,8 @@
 """Measure first lists, histories and learned priors through a running service, and update docs/live.md.
 
-`make live DATA=folder` takes about a minute and a half on two cores. It starts `thali serve` in a process of its own, with a
-store in a temporary folder. Each simulated person asks for a list over HTTP, clicks, and asks for the next one. With
-other numbers of people or orders than the default ones, it prints the tables, but does not write them.
+`make live DATA=folder` takes about a minute and a half on two cores. It starts `thali serve` in a process of its own,
+with a store in a temporary folder. Each simulated person asks for a list over HTTP, clicks, and asks for the next
+one. With other numbers of people or orders than the default ones, it prints the tables, but does not write them.
 
 likes: held-out people of MovieLens click what they like. Compared with thali.simulate, on the same people.
 arriving: a service without a prior learns one from its first 50 people.
@@ -384,7 +384,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, str]:
         tables["arriving"] = arriving(given.data, folder, given.orders).table()
     if "history" in wanted:
         found = history(hold_out(given.data, given.with_history), folder)
-        halves = "the first half by time" if found.by_time else "a random half, because the data have no times"
+        halves = "the first half by time" if found.by_time else "a random half, because `movielens_1m` reads no times"
         people = found.flags[WITH].size
         tables["history"] = f"{people:,} people. The history is {halves}.\n\n{found.table()}"
     return tables
