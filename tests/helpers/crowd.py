@@ -215,20 +215,21 @@ def agree(client: thali.Client, people: Sequence[Person], *, others: int = 0) ->
 
 def assert_learned_from_log(export: dict[str, Any]) -> None:
     """Compute M and B of Algorithm 1 from the log in a plain loop. Compare them and the number of updates."""
-    M, B, updates = np.eye(len(TOPICS)), np.zeros(len(TOPICS)), 0
+    learned = export["learners"]["default"]
+    topics = learned["topics"]
+    assert topics[: len(TOPICS)] == list(TOPICS)
+    M, B, updates = np.eye(len(topics)), np.zeros(len(topics)), 0
     for seen in export["impressions"]:
         if seen["clicked"] is None:
             continue
         updates += 1
         for k, item in enumerate(seen["items"]):
-            x = np.array([item["gains"].get(topic, 0.0) for topic in TOPICS])
+            x = np.array([item["gains"].get(topic, 0.0) for topic in topics])
             M += SIGMA**-2 * np.outer(x, x)
             B += x * (k in seen["clicked"])
             if k in seen["clicked"]:
                 break  # the positions below the first click were not examined
-    learned = export["learners"]["default"]
     assert learned["updates"] == updates, f"{export['user']} learned {learned['updates']} times from {updates} answers"
-    assert learned["topics"] == list(TOPICS)
     for name, plain in (("M", M), ("B", B)):
         np.testing.assert_allclose(
             learned[name], plain, rtol=1e-9, atol=1e-9 * np.abs(plain).max(), err_msg=f"{name} of {export['user']}"

@@ -41,6 +41,15 @@ def recommender(url: str, catalog: thali.Catalog | None = None, *, policy: Any =
     return Recommender(policy(catalog or films(), K=K, sigma=SIGMA), store=url, **rest)
 
 
+def rated(L: int = 20) -> tuple[thali.Catalog, thali.Quality]:
+    """Return a catalog with a quality column, and the counts behind it."""
+    plain = films(L)
+    quality = thali.Quality.from_counts(np.full(L, 60.0), np.arange(L, dtype=float))
+    weights = np.column_stack([plain.dense, np.clip(quality.mean, 1e-6, 1.0)])
+    fading = [True] * plain.d + [False]
+    return thali.Catalog(weights, plain.items, [*plain.topics, "quality"], fading=fading), quality
+
+
 def names(shown: Any) -> list[Any]:
     return [item.item for item in shown.items]
 

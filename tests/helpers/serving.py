@@ -14,6 +14,7 @@ import numpy as np
 from ports import free_port
 
 import thali
+from thali.starting import Start
 
 START_S, STOP_S = 180.0, 10.0  # the first start may compile
 TOPICS = ("comedy", "crime", "drama", "horror", "romance", "war")
@@ -30,13 +31,25 @@ def small_catalog() -> thali.Catalog:
     return thali.Catalog(weights, items=[f"film {e}" for e in range(60)], topics=TOPICS)
 
 
+def fitted_catalog() -> Start:
+    """Return the small catalog with the quality of its items and a prior that knows nothing, as a file can have it."""
+    plain = small_catalog()
+    quality = thali.Quality.from_counts(np.full(plain.L, 60.0), np.arange(plain.L) / 2)
+    weights = np.column_stack([plain.dense, quality.mean])
+    topics, fading = [*plain.topics, "quality"], [True] * plain.d + [False]
+    catalog = thali.Catalog(weights, plain.items, topics, fading=fading)
+    return Start(catalog, thali.Prior(np.zeros(catalog.d), np.eye(catalog.d), sigma=SIGMA), quality, 1.0, 0)
+
+
 class Service:
     """``thali serve`` in a folder, always on the same port. The end of the ``with`` block kills it if it still runs.
+
+    start: the catalog file, instead of one of the small catalog.
 
     Starting takes 2 to 4 s on two cores. The very first start takes a minute more, to compile kernels.
     """
 
-    def __init__(self, folder: Path, *options: str, store: str | None = None) -> None:
+    def __init__(self, folder: Path, *options: str, store: str | None = None, start: Start | None = None) -> None:
         self.folder, self.port = folder, free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.database = folder / "taste.db"
@@ -44,7 +57,10 @@ class Service:
         self.log = folder / "log"
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
-        thali.save_catalog(small_catalog(), folder / "catalog.parquet")
+        if start is None:
+            thali.save_catalog(small_catalog(), folder / "catalog.parquet")
+        else:
+            start.save(folder / "catalog.parquet")
 
     def __enter__(self) -> Self:
         self.start()

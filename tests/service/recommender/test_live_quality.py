@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from recommending import Clock, K, films, names
+from recommending import Clock, K, names, rated
 from storing import transaction
 
 import thali
@@ -12,15 +12,6 @@ from thali.service.recommender.loading import LoadedCatalog
 from thali.service.recommender.operations import PutItem, UseCatalog
 
 L = 20
-
-
-def rated(L=L):
-    """Return a catalog with a quality column, and the counts behind it."""
-    plain = films(L)
-    quality = thali.Quality.from_counts(np.full(L, 60.0), np.arange(L, dtype=float))
-    weights = np.column_stack([plain.dense, np.clip(quality.mean, 1e-6, 1.0)])
-    fading = [True] * plain.d + [False]
-    return thali.Catalog(weights, plain.items, [*plain.topics, "quality"], fading=fading), quality
 
 
 def recommender(url, **rest):
@@ -101,6 +92,27 @@ def test_undo_other_feedback_time_outs_and_forgetting_are_counted(store_url):
         rec.forget("bob")
         rec.refresh_quality()
         assert counts(rec) == before
+
+
+def test_without_a_quality_nothing_is_counted(store_url):
+    """Nor are the clicks counted later for lists that were shown without a quality."""
+    catalog, quality = rated()
+    with Recommender(thali.CascadeLSB(catalog, K=K, sigma=0.3), store_url) as rec:
+        shown = [rec.recommend(user) for user in ("ana", "bob", "eve")]
+        for one in shown[:2]:
+            rec.feedback(one.id, [0])
+        with rec._lock, transaction(rec.store):
+            assert not rec.store.count_examinations(100)
+        assert not rec.refresh_quality()
+        rec.perform([UseCatalog(LoadedCatalog(catalog, None, quality), "x")])
+        rec.undo(shown[0].id)
+        rec.feedback(shown[2].id, [1])
+        assert not rec.refresh_quality()
+        assert counts(rec) == {}
+        late = rec.recommend("ana")
+        rec.feedback(late.id, [1])
+        assert rec.refresh_quality()
+        assert counts(rec) == {late.items[0].item: (1.0, 0.0), late.items[1].item: (1.0, 1.0)}
 
 
 def test_a_new_item_with_topics_only_is_tried_and_finds_its_place(store_url):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from recommending import SIGMA, TOPICS, K, assert_same, films, learned, recommender
+from recommending import SIGMA, TOPICS, K, assert_same, films, learned, rated, recommender
 from storing import opened, transaction
 from typer.testing import CliRunner
 
@@ -34,10 +34,9 @@ def rows(url):
 
 
 def fill(url, users=4):
-    """Show lists, give feedback, change items, add a history, and learn a prior and the quality of items."""
+    """Show lists, give feedback, change items, add a history, and learn a prior."""
     with recommender(url, hide="examined:1", learn_prior=True) as rec:
         rec.feedback(rec.recommend("u0").id, [0])
-        rec.refresh_quality()
         d = rec.catalog.d
         rec.perform([AddHistory("u1", "ratings", np.eye(d), np.ones(d), ["film 1"], "digest")], whole=True)
         rec.learn_prior()
@@ -49,7 +48,17 @@ def fill(url, users=4):
         rec.remove_item(shown.items[0].item)
 
 
+def rate(url):
+    """Count clicks for the quality of items: some in all, some still to be added."""
+    catalog, quality = rated()
+    with recommender(url, catalog, quality=quality) as rec:
+        rec.feedback(rec.recommend("u0").id, [0])
+        rec.refresh_quality()
+        rec.feedback(rec.recommend("u0").id, [0])
+
+
 def test_a_backup_is_complete_and_fits_either_kind_of_store(store_url, other_store_url, tmp_path):
+    rate(store_url)
     fill(store_url)
     before = rows(store_url)
     assert all(before[table] for table in TABLES)

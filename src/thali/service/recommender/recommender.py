@@ -504,7 +504,7 @@ class Recommender:
     def refresh_quality(self) -> bool:
         """Refresh the quality of all items from the clicks so far. Return whether there were new clicks.
 
-        Without ``quality=``, the clicks are only counted.
+        Without ``quality=``, clicks are not counted.
         """
         found, more = False, True
         while more:

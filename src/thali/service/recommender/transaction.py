@@ -184,7 +184,10 @@ class Transaction:
         shown = Impression(
             id, user, learner, self.topics.current, items, pack_shown(measured.numbers), measured.predicted
         )
-        shown.number = self.taste((user, learner)).updates + 1
+        shown.number, shown.rates_items = (
+            self.taste((user, learner)).updates + 1,
+            self.recommender.live.quality is not None,
+        )
         shown.others = None if measured.others is None else measured.others.astype("<f8").tobytes()
         self.count(shown, impressions=1.0, diversity=measured.diversity, exploration=measured.exploration)
         return shown
@@ -229,7 +232,7 @@ class Transaction:
 
     def examine(self, shown: Impression, learner: Learner, clicked: list[int], times: int) -> None:
         """Count an answer for the quality of items. With times = -1, remove it again."""
-        if shown.number is not None:  # older versions of thali did not count it
+        if shown.rates_items:
             examined = _examined(learner, len(shown.items), clicked)
             self.writes.examine(shown.items, clicked, examined, times)
 

@@ -75,10 +75,12 @@ class Impression:
     sequence: int | None = None
     """The sequence of the statistics after they learned from this impression."""
     number: int | None = None
-    """Which list of the user this is, counted from 1 over answered lists. None for lists of thali before version 2 of
-    the tables, whose clicks are not counted for the quality of items."""
+    """Which list of the user this is, counted from 1 over answered lists. None if thali showed it before version 2 of
+    the tables."""
     others: bytes | None = None
     """The part of each belief that comes from the prior, K numbers. None if it is 0 because there is no prior."""
+    rates_items: bool = False
+    """Whether its clicks are counted for the quality of items. They are if the catalog had one when it was shown."""
 
     @property
     def shown_at(self) -> float:

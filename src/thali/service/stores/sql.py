@@ -600,7 +600,11 @@ def impression_from_row(row: Sequence[Any]) -> Impression:
     except ValueError as error:
         raise StoreError(f"impression {bytes(id).hex()} is damaged in the store: {error}") from error
     shown = bytes(id), user, learner, topics, names, bytes(numbers), predicted
-    return Impression(*shown, positions, answer, at, sequence, number, None if others is None else bytes(others))
+    rates_items = number is not None and number > 0
+    return Impression(
+        *(*shown, positions, answer, at, sequence, None if number is None else abs(number)),
+        *(None if others is None else bytes(others), rates_items),
+    )
 
 
 def _history_from_row(row: Sequence[Any]) -> History:
@@ -609,9 +613,11 @@ def _history_from_row(row: Sequence[Any]) -> History:
 
 
 def _row_of_impression(shown: Impression) -> tuple[Any, ...]:
+    # The column of the number also tells whether the clicks are counted for the quality: if not, it is negative.
+    number = shown.number if shown.number is None or shown.rates_items else -shown.number
     return (
         *(shown.id, shown.user, shown.learner, shown.topics, json.dumps(shown.items), shown.numbers, shown.predicted),
-        *(_clicked_json(shown), shown.answer, shown.answered_at, shown.sequence, shown.number, shown.others),
+        *(_clicked_json(shown), shown.answer, shown.answered_at, shown.sequence, number, shown.others),
     )
 
 
