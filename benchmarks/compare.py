@@ -5,7 +5,10 @@
 Both clones need their environment in ``.venv`` (``make .venv/lab``). They are measured alternately, each in separate
 processes and with its own cases, and the order changes from round to round. The tables show the median times, and the
 ratio new/old of the rounds: median, lowest and highest. Machines are noisy, so rely on the ratios, and repeat the run
-if a ratio is close to the largest one that you accept.
+if a ratio is close to the largest one that you accept. To measure what options of ``thali serve`` cost, give them to
+the new clone only:
+
+    python benchmarks/compare.py path/to/old/clone --only service --serve "--prior learn --prior-every 5"
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ import numpy as np
 HERE = Path(__file__).parent
 # Times by the name of the case. Names must stay as they are: the results of two versions are matched by name.
 Times = dict[str, float]
+# The environment variable with the options of ``thali serve``.
+SERVE = "THALI_COMPARE_SERVE"
 
 
 def lists() -> Times:
@@ -90,7 +95,7 @@ def service() -> Times:
     times: Times = {}
     with tempfile.TemporaryDirectory() as folder:
         catalog, _ = serve.movielens(Path(folder))
-        with serve.service(Path(folder), catalog) as serving:
+        with serve.service(Path(folder), catalog, *os.environ.get(SERVE, "").split()) as serving:
             routes, rng = Routes(urlsplit(serving.url)), Random(0)
             shown = Recommend(routes, rng, users=serve.USERS, count=20_000)
             measure(serving.url, shown, connections=serve.CONNECTIONS, seconds=600)
@@ -107,7 +112,7 @@ def service() -> Times:
 PARTS = {"lists": lists, "service": service}
 
 
-def measured(tree: Path, part: str) -> Times:
+def measured(tree: Path, part: str, serve_options: str = "") -> Times:
     """Measure one part of a clone, with its own thali and cases.
 
     A clone that is older than this file runs this file instead of its own.
@@ -116,7 +121,7 @@ def measured(tree: Path, part: str) -> Times:
     command = [str(tree / ".venv" / "bin" / "python"), str(tree / "benchmarks" / "compare.py"), "--measure", part]
     if not (tree / "benchmarks" / "compare.py").exists():
         command[1] = str(HERE / "compare.py")
-    environment = {**os.environ, **threads, "PYTHONPATH": str(tree / "benchmarks")}
+    environment = {**os.environ, **threads, "PYTHONPATH": str(tree / "benchmarks"), SERVE: serve_options}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise SystemExit(f"{tree}: {done.stderr[-2000:]}")
@@ -130,6 +135,7 @@ def main() -> None:
     options.add_argument("old", type=Path, nargs="?", help="Path of the older clone, which must contain a .venv.")
     options.add_argument("--rounds", type=int, default=6, help="Number of measurements of each clone (default: 6).")
     options.add_argument("--only", choices=PARTS, help="Measure only this part.")
+    options.add_argument("--serve", default="", help="Options of thali serve, for the new clone only.")
     options.add_argument(
         "--measure", choices=PARTS, help="Measure the installed thali, and print JSON. For internal use."
     )
@@ -145,7 +151,7 @@ def main() -> None:
         runs: list[list[Times]] = [[], []]
         for number in range(chosen.rounds):
             for which in (0, 1) if number % 2 == 0 else (1, 0):
-                runs[which].append(measured(trees[which], part))
+                runs[which].append(measured(trees[which], part, chosen.serve if which else ""))
         print(f"\n| {part}, {chosen.rounds} rounds | old, µs | new, µs | new/old (lowest to highest round) |")
         print("|---|---|---|---|")
         for name in runs[0][0]:
