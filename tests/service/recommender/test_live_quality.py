@@ -166,6 +166,55 @@ def test_a_new_catalog_is_used_by_all_processes_and_keeps_what_was_learned(store
         assert other.items(contains="film 99").total == 1
 
 
+def test_a_refused_catalog_with_other_topics_changes_nothing(store_url):
+    catalog = rated()[0]
+    other = thali.Catalog(catalog.dense, catalog.items, list("abcde"), fading=catalog.fading)
+    with recommender(store_url) as rec:
+        for _ in range(5):
+            rec.feedback(rec.recommend("ana").id, [0])
+        rec.put_item("added", {"crime": 0.1})
+        before, shown = rec.export("ana")["learners"], rec.recommend("ana")
+        outcome = rec.perform([UseCatalog(LoadedCatalog(other), "x")])[0]
+        assert isinstance(outcome, Refused)
+        assert rec.export("ana")["learners"] == before
+        rec.feedback(shown.id, [1])
+        rec.undo(shown.id)
+        rec.put_item("added", {"crime": 0.2})
+    with recommender(store_url) as again:
+        after = again.export("ana")["learners"]["default"]
+        assert (after.M, after.B) == (before["default"].M, before["default"].B)
+        assert after.topics == list(catalog.topics)
+        with again._lock, transaction(again.store):
+            assert len(again.store.topic_sets()) == 1
+
+
+@pytest.mark.parametrize("problem", ["missing", "changed"])
+def test_a_process_that_cannot_load_a_new_catalog_goes_on_with_the_old_one(store_url, problem):
+    loads, problems = [], []
+
+    def load(path):
+        loads.append(path)
+        if problem == "missing":
+            raise FileNotFoundError(f"found nothing at {path}")
+        return LoadedCatalog(rated(23)[0])
+
+    with recommender(store_url) as old:
+        old.load_catalog, old.on_problem = load, problems.append
+        shown = old.recommend("ana")
+        policy = thali.CascadeLSB(rated(25)[0], K=K, sigma=0.3)
+        with Recommender(policy, store_url, catalog_path="/far/new.parquet") as new:
+            for _ in range(3):
+                assert names(old.recommend("ana"))
+            old.feedback(shown.id, [0])
+            assert new.export("ana")["learners"]["default"].updates == 1
+        assert old.catalog.L == L
+        assert loads == ["/far/new.parquet"]  # tried once
+        assert len(problems) == 1
+        assert "goes on with the old one" in problems[0]
+        assert old.perform([UseCatalog(LoadedCatalog(rated(25)[0]), "/here/new.parquet")]) == [25]
+        assert old.catalog.L == 25
+
+
 def test_a_catalog_that_does_not_fit_changes_nothing(store_url):
     with recommender(store_url) as rec:
         before = names(rec.recommend("ana"))

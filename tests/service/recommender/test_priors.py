@@ -9,7 +9,8 @@ from storing import transaction
 
 import thali
 from thali.service.recommender import Conflict, Recommender, Refused, Unknown
-from thali.service.recommender.operations import AddHistory, ForgetUser, SetPrior
+from thali.service.recommender.loading import LoadedCatalog
+from thali.service.recommender.operations import AddHistory, ForgetUser, SetPrior, UseCatalog
 from thali.service.recommender.prior_learning import PriorDraw
 
 PEOPLE = 12
@@ -85,7 +86,8 @@ def test_each_learning_starts_from_the_same_prior_so_nothing_of_a_forgotten_pers
         assert third.version == 3
 
 
-def test_a_person_who_is_forgotten_while_a_prior_is_learned_is_not_in_it(store_url, monkeypatch):
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_person_who_is_forgotten_while_a_prior_is_learned_is_not_in_it(store_url, monkeypatch, returns):
     with with_prior(store_url) as rec, with_prior(store_url) as other:
         people(rec, 6)
         learn, forgotten = PriorDraw.learn, []
@@ -94,6 +96,8 @@ def test_a_person_who_is_forgotten_while_a_prior_is_learned_is_not_in_it(store_u
             operation = learn(draw)
             if not forgotten:
                 forgotten.append(other.forget("u2"))
+                if returns:  # with as many lists as before
+                    people(other, 1, seed=5, begin=2)
             return operation
 
         monkeypatch.setattr(PriorDraw, "learn", slow)
@@ -213,6 +217,30 @@ def test_a_prior_of_other_topics_is_not_used_with_a_new_catalog(store_url):
         assert rec.prior()["default"].source == "none"
         people(rec, 4)
         assert rec.learn_prior().source == "learned"
+
+
+@pytest.mark.parametrize("topics", ["wxyz", "wxyzv"])
+def test_a_prior_is_not_put_into_use_if_the_topics_change_while_it_is_learned(store_url, topics):
+    with with_prior(store_url) as rec:
+        people(rec, 5)
+        late, later = PriorDraw(rec, "default"), PriorDraw(rec, "default")
+        late.read(rec.store)
+        rec.perform([UseCatalog(LoadedCatalog(films(topics=list(topics))), "x")], whole=True)
+        with pytest.raises(Conflict, match="another catalog was put into use"):
+            rec.perform([late.learn()], whole=True)
+        with pytest.raises(Conflict, match="another catalog was put into use"):
+            later.read(rec.store)
+        assert rec.prior()["default"].version == 0
+
+
+def test_the_prior_of_a_new_catalog_file_is_used_unless_the_learner_has_its_own(store_url):
+    catalog, prior = films(), base_prior()
+    policies = {name: thali.CascadeLSB(catalog, K=K, prior=given) for name, given in (("own", prior), ("file", None))}
+    with Recommender(policies, store_url, keep_prior=["own"]) as rec:
+        other = thali.Prior(0.7, np.eye(4), films().topics)
+        rec.perform([UseCatalog(LoadedCatalog(films(21), other), "x")], whole=True)
+        means = {name: learner.policy.prior.mean.tolist() for name, learner in rec.learners.items()}
+        assert means == {"own": prior.mean.tolist(), "file": other.mean.tolist()}
 
 
 def test_what_the_store_keeps_of_a_prior_is_exact(store_url):

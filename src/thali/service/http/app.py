@@ -33,7 +33,7 @@ from thali.service.http.state import Service
 from thali.service.recommender import Recommender
 from thali.service.recommender.learners import servable
 from thali.service.recommender.loading import LoadedCatalog, load
-from thali.service.recommender.operations import Prune, SetMeta, TimeOut
+from thali.service.recommender.operations import Prune, TimeOut
 from thali.service.recommender.recommender import DAY_S
 from thali.service.recommender.showing import measure
 from thali.service.stores import StoreError
@@ -81,21 +81,25 @@ def make_recommender(settings: Settings) -> Recommender:
         hide=settings.hide,
         quality=file.quality,
         learn_prior=[learner.name for learner in settings.learners if learner.prior == "learn"],
+        keep_prior=[learner.name for learner in settings.learners if not _follows_file(learner)],
+        catalog_path=str(Path(settings.catalog).resolve()),  # also for thali replay
         new_catalog=settings.new_catalog,
     )
     recommender.load_catalog = load
     warm(recommender)
-    recommender.perform([SetMeta("catalog", str(Path(settings.catalog).resolve()))])  # for thali replay
     return recommender
 
 
 def _prior(learner: LearnerSetting, file: LoadedCatalog) -> Prior | None:
     """Return the prior with which a learner starts."""
-    if learner.prior == "none":
-        return None
-    if learner.prior in (None, "catalog", "learn"):
+    if _follows_file(learner):
         return file.prior
-    return Prior.load(learner.prior)
+    return None if learner.prior in (None, "none") else Prior.load(learner.prior)
+
+
+def _follows_file(learner: LearnerSetting) -> bool:
+    """Return whether a learner starts with the prior of the catalog file, also when the file is loaded again."""
+    return learner.prior in (None, "catalog", "learn")
 
 
 def create_app(settings: Settings, make: Callable[[Settings], Recommender] = make_recommender) -> Stack:
@@ -118,6 +122,7 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
             metrics.items.set(len(recommender.catalog))
 
         recommender.on_counts = metrics.count
+        recommender.on_problem = lambda error: log("catalog-not-loaded", error=error)
         service = Service(
             settings=settings,
             recommender=recommender,

@@ -24,7 +24,7 @@ YOUNG = 0.5
 
 
 async def refresh_quality(batcher: Batcher, every: float, log: Log) -> None:
-    """Refresh the quality of items repeatedly, until cancelled. Clicks are counted even if the catalog has none."""
+    """Refresh the quality of items repeatedly, until cancelled."""
     while True:
         await asyncio.sleep(every)
         try:
@@ -36,6 +36,8 @@ async def refresh_quality(batcher: Batcher, every: float, log: Log) -> None:
                 log("quality-refreshed", items=len(batcher.recommender.catalog))
         except (StoreError, Busy) as error:
             log("store-error", error=str(error))
+        except Exception as error:  # so that the quality is refreshed again after an unexpected error
+            log("quality-not-refreshed", error=f"{type(error).__name__}: {error}")
 
 
 async def learn_priors(service: Service, log: Log) -> None:
@@ -52,6 +54,8 @@ async def learn_priors(service: Service, log: Log) -> None:
                 log("prior-not-learned", learner=name, reason=str(conflict))
             except (StoreError, Busy) as error:
                 log("store-error", error=str(error))
+            except Exception as error:  # so that priors are learned again after an unexpected error
+                log("prior-not-learned", learner=name, reason=f"{type(error).__name__}: {error}")
 
 
 async def _check_and_learn(service: Service, name: str, every: float, log: Log) -> None:
@@ -59,8 +63,9 @@ async def _check_and_learn(service: Service, name: str, every: float, log: Log) 
     if check is not None and check.verdict == "worse":
         log("prior-worse", learner=name, version=check.version, against=check.against, difference=check.difference)
         if service.settings.prior_fallback:
-            await service.batcher.one(SetPrior(name, None, fell_back=True))
+            await service.batcher.one(SetPrior(name, None, fell_back=True, instead_of=check.version))
             log("prior-fell-back", learner=name, version=check.version)
+            return
     kept = service.recommender.priors.get(name)
     if kept is None or not (kept.fell_back or kept.at > time() - YOUNG * every):
         learned = await learn_prior(service, name)

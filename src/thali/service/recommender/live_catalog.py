@@ -68,7 +68,7 @@ class LiveCatalog:
                 raise ValueError(
                     "catalog must be the one that the store already uses: with another catalog, the changes made to "
                     f"items through the API would be lost (number of changes: {changes}). To discard them, use "
-                    "--new-catalog (new_catalog=True)"
+                    "--new-catalog (new_catalog=True) or, with POST /v1/catalog, discard_changes"
                 )
             heading = Heading(1 if heading is None else heading.epoch + 1, self._digest, 0)
             store.add_catalog(heading.epoch, self._digest)

@@ -7,7 +7,7 @@ out, in transactions that :mod:`thali.service.recommender.transaction` runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 from uuid import UUID
@@ -36,6 +36,8 @@ class Conflict(ValueError):  # noqa: N818
 
     #: If users were forgotten while a prior was learned from them, their names.
     forgotten: frozenset[str] = frozenset()
+    #: The value of the store that changes when a user is forgotten, at the time of the conflict.
+    forgets: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +227,15 @@ class SetPrior:
     prior: Prior | None
     people: int = 0
     fell_back: bool = False
-    users: Sequence[str] = ()
-    """The users from whom it was learned. If one of them was forgotten meanwhile, the operation fails with Conflict."""
+    users: Mapping[str, bytes] = field(default_factory=dict)
+    """The users from whom it was learned, with a digest of their statistics. If one of them was forgotten meanwhile,
+    the operation fails with Conflict."""
     forgets: str | None = None
     """The value of the store that changes when a user is forgotten, as it was when the users were read."""
+    topics: int | None = None
+    """The number of the topics, in the store, of the prior. With others, the operation fails with Conflict."""
+    instead_of: int | None = None
+    """If given, and another version of the prior is in use by now, the operation fails with Conflict."""
 
 
 @dataclass(frozen=True, slots=True)

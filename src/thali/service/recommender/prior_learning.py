@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from thali.policies.linear.prior import Prior
 from thali.policies.linear.state import LinearState
 from thali.service.recommender.operations import Conflict, Refused, SetPrior
 from thali.service.stores import SqlStore
+from thali.service.stores.records import Statistics
 from thali.service.stores.sql import FORGETS
 from thali.starting.prior import learned_prior
 from thali.tools.types import Integers
@@ -25,6 +27,12 @@ LEAST_PEOPLE = 2
 PAGE, PATIENCE_S = 500, 30.0
 # How often the learning is repeated because users were forgotten meanwhile.
 MOST_TRIES = 5
+TOPICS_CHANGED = "topics must stay the same while a prior is learned, but another catalog was put into use"
+
+
+def digest_of(statistics: Statistics) -> bytes:
+    """Return a digest that changes whenever the statistics of a user change."""
+    return blake2b(bytes(statistics.numbers) + statistics.sequence.to_bytes(8, "little"), digest_size=8).digest()
 
 
 class PriorDraw:
@@ -34,26 +42,31 @@ class PriorDraw:
     """
 
     def __init__(self, recommender: Recommender, learner: str) -> None:
-        self.learner = recommender.learners[learner]
+        own = recommender.learners[learner]
+        self.name, self.policy, self.stored_sigma = learner, own.start, own.stored_sigma
         self.topics = recommender.topics
         self.blank = recommender.blank_taste(learner)
-        self.users: list[str] = []
+        self.users: dict[str, bytes] = {}
         self.forgets: str | None = None
         self.state: LinearState | None = None
         self._tries = 0
 
     def read(self, main: SqlStore) -> None:
         """Draw users, and read their statistics in one consistent snapshot, through a connection of its own."""
-        d, name = self.topics.d, self.learner.name
+        d, name = self.topics.d, self.name
         most = max(LEAST_PEOPLE, min(MOST_PEOPLE, MOST_BYTES // (8 * d * d)))
         with main.new_connection() as store, store.transaction(PATIENCE_S, write=False):
             self.forgets = store.meta(FORGETS)
-            self.users = sorted(store.random_users(name, most))
-            M, B = np.empty((len(self.users), d, d)), np.empty((len(self.users), d))
-            for begin in range(0, len(self.users), PAGE):
-                rows = store.statistics([(user, name) for user in self.users[begin : begin + PAGE]])
-                for n, user in enumerate(self.users[begin : begin + PAGE], start=begin):
-                    M[n], B[n] = self.topics.read(rows[user, name])
+            if len(store.topic_sets()) != len(self.topics.sets):
+                raise Conflict(TOPICS_CHANGED)
+            users = sorted(store.random_users(name, most))
+            M, B = np.empty((len(users), d, d)), np.empty((len(users), d))
+            for begin in range(0, len(users), PAGE):
+                rows = store.statistics([(user, name) for user in users[begin : begin + PAGE]])
+                for n, user in enumerate(users[begin : begin + PAGE], start=begin):
+                    row = rows[user, name]
+                    M[n], B[n] = self.topics.read(row)
+                    self.users[user] = digest_of(row)
         if len(self.users) < LEAST_PEOPLE:
             raise Refused(
                 "learner", f"must have learned about at least {LEAST_PEOPLE} users, got {len(self.users)} for {name!r}"
@@ -64,29 +77,31 @@ class PriorDraw:
     def learn(self) -> SetPrior:
         """Learn the prior, and return the operation that puts it into use."""
         prior = self._prior()
-        return SetPrior(self.learner.name, prior, len(self.users), users=tuple(self.users), forgets=self.forgets)
+        users = dict(self.users)
+        return SetPrior(self.name, prior, len(users), users=users, forgets=self.forgets, topics=self.topics.current)
 
     def _prior(self) -> Prior:
         """Learn the prior. Cost: O(d³) for each user and iteration, see :meth:`thali.Prior.learn`."""
         assert self.state is not None
-        policy = self.learner.start
+        policy = self.policy
         if policy.prior is not None:
             return Prior.learn(policy, self.state)
-        ratio = (self.learner.stored_sigma / policy.sigma) ** 2  # learned_prior expects the σ of the policy
+        ratio = (self.stored_sigma / policy.sigma) ** 2  # learned_prior expects the σ of the policy
         eye, arrays = np.eye(self.topics.d), self.state.arrays
         state = self.state.of(eye + ratio * (arrays["M"] - eye), arrays["B"], arrays["updates"])
         prior = learned_prior(policy, state)
         return Prior(prior.mean, prior.covariance, list(map(str, policy.catalog.topics)))
 
     def drop(self, conflict: Conflict) -> None:
-        """Leave out users who were forgotten meanwhile. Raises the conflict again after several tries."""
+        """Leave out users who may have been forgotten meanwhile. Raises the conflict again after several tries."""
         self._tries += 1
         gone = conflict.forgotten
         if not gone or self._tries >= MOST_TRIES:
             raise conflict
         assert self.state is not None
         kept: Integers = np.array([n for n, user in enumerate(self.users) if user not in gone], dtype=np.int64)
-        self.users = [self.users[n] for n in kept]
+        self.users = {user: digest for user, digest in self.users.items() if user not in gone}
+        self.forgets = conflict.forgets
         if len(self.users) < LEAST_PEOPLE:
             raise conflict
         arrays = self.state.arrays

@@ -104,6 +104,9 @@ class Recommender:
         The catalog must have the steady topic "quality".
     learn_prior: whether learners use the priors that :meth:`learn_prior` learns, or the names of the learners that do.
         By default, learners keep the priors of their policies.
+    keep_prior: the names of learners that keep the prior of their policy when another catalog file is put into use. The
+        others then start with the prior in that file, if it has one.
+    catalog_path: the file of the catalog. Other processes that use the same store load it.
     new_catalog: whether this catalog may replace a different one in the store even if that one's items were changed by
         :meth:`put_item` or :meth:`remove_item`. Those changes are then lost.
 
@@ -139,6 +142,8 @@ class Recommender:
         hide: str = "nothing",
         quality: Quality | None = None,
         learn_prior: bool | Collection[str] = False,
+        keep_prior: Collection[str] = (),
+        catalog_path: str | None = None,
         new_catalog: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -164,6 +169,8 @@ class Recommender:
             raise ValueError(
                 f"learn_prior of Recommender must contain only learners, {', '.join(self.learners)}, got {name!r}"
             )
+        #: The learners whose own prior stays when another catalog file is put into use.
+        self.keep_prior = frozenset(keep_prior)
         #: The learned priors that are in use, as the store has them, by learner.
         self.priors: dict[str, StoredPrior] = {}
         #: If set, called with the path of a catalog file that another process has put into use.
@@ -172,6 +179,9 @@ class Recommender:
         self.tastes = Tastes(self._cache, self.catalog.d)
         #: If set, called after each commit with the amounts that were added to the counters.
         self.on_counts: Callable[[Counts], None] | None = None
+        #: If set, called with a sentence if this process cannot use the catalog that another has put into use.
+        self.on_problem: Callable[[str], None] | None = None
+        self._unusable_epoch: int | None = None  # the epoch of a catalog that this process cannot use
         self._undo_catalog: Callable[[], None] | None = None  # returns to the catalog before an uncommitted new one
         self._lock = Lock()
         self._stale = False  # whether this process committed item changes that it has not applied to its catalog yet
@@ -182,6 +192,8 @@ class Recommender:
         try:
             with self.store.transaction(PATIENCE_S):
                 self._set_up(new_catalog=new_catalog)
+                if catalog_path is not None:
+                    self.store.set_meta("catalog", catalog_path)
         except BaseException:
             self.store.close()
             raise
@@ -307,9 +319,9 @@ class Recommender:
                 self._reset()
         if changed or self._stale:
             epoch, changes, priors = self.store.versions()
-            if epoch != self.live.epoch and self.load_catalog is not None:
-                self._follow_catalog()
-            elif epoch == self.live.epoch:  # without load_catalog, this process goes on with the catalog it has
+            if epoch not in (self.live.epoch, self._unusable_epoch) and self.load_catalog is not None:
+                self._follow_catalog(epoch)
+            elif epoch == self.live.epoch:  # otherwise, this process goes on with the catalog it has
                 self.live.apply_changes(self.store, changes)
             if priors != self._prior_version:
                 self._use_priors(priors)
@@ -326,19 +338,22 @@ class Recommender:
                 f"the contents of the store were replaced by data that this process cannot use: {error}"
             ) from error
 
-    def _follow_catalog(self) -> None:
-        """Use the catalog file that another process has put into use."""
+    def _follow_catalog(self, epoch: int) -> None:
+        """Use the catalog file that another process has put into use. If that fails, go on with the old one."""
         assert self.load_catalog is not None
         path, heading = self.store.meta("catalog"), self.store.heading()
         try:
             loaded = self.load_catalog(str(path))
-        except (ValueError, OSError) as error:
-            raise StoreError(f"another process uses another catalog, which cannot be loaded: {error}") from error
-        if heading is None or content_digest(loaded.catalog) != heading.digest:
-            raise StoreError(
-                f"another process uses another catalog, but {path} has changed since: restart this process with it"
-            )
-        self.use_catalog(loaded)
+            if heading is None or content_digest(loaded.catalog) != heading.digest:
+                raise ValueError(f"{path} has other contents here, or has changed since")
+            self.use_catalog(loaded)
+        except (ValueError, TypeError, OSError) as error:
+            self._unusable_epoch = epoch
+            if self.on_problem is not None:
+                self.on_problem(
+                    "another process uses another catalog. This process goes on with the old one, because it cannot "
+                    f"use that catalog: {error}"
+                )
 
     def use_catalog(self, loaded: LoadedCatalog, *, discard_changes: bool = False) -> None:
         """Use another catalog with all learners. Call in a transaction. If it cannot be used, nothing changes.
@@ -347,11 +362,13 @@ class Recommender:
         were made to items of the other catalog may be lost.
         """
         live = LiveCatalog(loaded.catalog, loaded.quality)
-        before = self.catalog, self.live, self.tastes, self.topics, self.priors
+        names = ("catalog", "live", "tastes", "topics", "priors", "_known_learners", "_prior_version", "_generation")
+        before = {name: getattr(self, name) for name in names}
         kept = [(learner, learner.start, learner.policy) for learner in self.learners.values()]
 
         def undo() -> None:
-            self.catalog, self.live, self.tastes, self.topics, self.priors = before
+            for name, value in before.items():
+                setattr(self, name, value)
             for learner, start, policy in kept:
                 learner.start = start
                 learner.use(None)
@@ -359,12 +376,19 @@ class Recommender:
             self._blanks.clear()
 
         self._undo_catalog = undo
-        for learner in self.learners.values():
-            prior = None if learner.start.prior is None else loaded.prior
-            learner.use(prior, loaded.catalog)
-        self.catalog, self.live = loaded.catalog, live
-        self.tastes = Tastes(self._cache, loaded.catalog.d)
-        self._set_up(new_catalog=discard_changes)
+        self.store.execute("SAVEPOINT new_catalog")
+        try:
+            for name, learner in self.learners.items():
+                learner.use(learner.start.prior if name in self.keep_prior else loaded.prior, loaded.catalog)
+            self.catalog, self.live = loaded.catalog, live
+            self.tastes = Tastes(self._cache, loaded.catalog.d)
+            self._set_up(new_catalog=discard_changes)
+        except (ValueError, TypeError):
+            self.store.execute("ROLLBACK TO SAVEPOINT new_catalog")
+            undo()
+            self._undo_catalog = None
+            raise
+        self._unusable_epoch = None
 
     def after_commit(self, transaction: Transaction) -> None:
         """Add the tastes of a transaction to the cache, now that they are durable."""

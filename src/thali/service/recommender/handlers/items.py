@@ -195,12 +195,10 @@ def refresh_quality(transaction: Transaction, operation: RefreshQuality) -> Refr
 
 def use_catalog(transaction: Transaction, operation: UseCatalog) -> int:
     """Put another catalog into use. Return the number of its items."""
+    transaction.write()
     try:
         transaction.recommender.use_catalog(operation.loaded, discard_changes=operation.discard_changes)
     except (ValueError, TypeError) as error:
-        undo = transaction.recommender._undo_catalog
-        if undo is not None:
-            undo()
         raise Refused("catalog", f"must be one that the service can use: {error}") from None
     transaction.store.set_meta("catalog", operation.path)
     transaction.changes_catalog = True

@@ -10,6 +10,7 @@ import numpy as np
 from thali.service.recommender.learners import Learner
 from thali.service.recommender.operations import Conflict, GetPrior, SetPrior
 from thali.service.recommender.prior_check import stored_checks
+from thali.service.recommender.prior_learning import TOPICS_CHANGED, digest_of
 from thali.service.stores.records import StoredPrior
 from thali.service.stores.sql import FORGETS
 from thali_client.types import LearnerPrior, PriorCheck, TopicPrior
@@ -61,6 +62,11 @@ def set_prior(transaction: Transaction, operation: SetPrior) -> int:
     store = transaction.store
     transaction.write()
     store.lock_setup()
+    kept = store.priors().get(operation.learner)
+    if operation.instead_of is not None and operation.instead_of != (0 if kept is None else kept.version):
+        raise Conflict(f"version of the prior must still be {operation.instead_of}, but another one is in use")
+    if operation.topics not in (None, transaction.topics.current):
+        raise Conflict(TOPICS_CHANGED)
     if operation.users and store.meta(FORGETS) != operation.forgets:
         _refuse_forgotten(transaction, operation)
     version = store.versions()[2] + 1
@@ -73,14 +79,19 @@ def set_prior(transaction: Transaction, operation: SetPrior) -> int:
 
 
 def _refuse_forgotten(transaction: Transaction, operation: SetPrior) -> None:
-    """Raise Conflict if one of the users from whom the prior was learned was forgotten meanwhile."""
+    """Raise Conflict if one of the users from whom the prior was learned may have been forgotten meanwhile.
+
+    Somebody who was forgotten may be back, with new statistics. So everybody whose statistics have changed counts.
+    """
     gone: set[str] = set()
     users = list(operation.users)
     for begin in range(0, len(users), PAGE):
         keys = [(user, operation.learner) for user in users[begin : begin + PAGE]]
         found = transaction.store.statistics(keys)
-        gone.update(user for user, learner in keys if (user, learner) not in found)
+        gone.update(key[0] for key in keys if key not in found or digest_of(found[key]) != operation.users[key[0]])
     if gone:
-        conflict = Conflict(f"users must not be forgotten while a prior is learned from them, got {len(gone)} who were")
-        conflict.forgotten = frozenset(gone)
+        conflict = Conflict(
+            f"users must not be forgotten while a prior is learned from them, got {len(gone)} who may have been"
+        )
+        conflict.forgotten, conflict.forgets = frozenset(gone), transaction.store.meta(FORGETS)
         raise conflict

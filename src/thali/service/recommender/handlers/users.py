@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,7 @@ def forget_user(transaction: Transaction, operation: ForgetUser) -> Forgotten:
         raise Unknown(f"user {user!r} is not known")
     for shown in answered:
         transaction.examine(shown, transaction.recommender.known_learner(shown.learner), shown.clicked or [], -1)
-    store.set_meta(FORGETS, str(int(store.meta(FORGETS) or 0) + 1))
+    store.set_meta(FORGETS, secrets.token_hex(8))
     transaction.forgotten.add(user)
     for learner, (_, sequence) in learned.items():
         if sequence:
