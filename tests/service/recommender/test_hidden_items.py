@@ -11,6 +11,7 @@ from thali.service.recommender import Recommender, Refused
 from thali.service.recommender.loading import LoadedCatalog
 from thali.service.recommender.operations import AddHistory, UseCatalog
 from thali.service.recommender.seen import MOST_ITEMS, HideRule, SeenLists, item_hashes
+from thali.service.recommender.tastes import OVERHEAD_BYTES
 from thali.service.stores.records import UnusableRecord
 
 RULES = {
@@ -168,3 +169,19 @@ def test_damaged_records_and_bad_rules_are_refused(store_url):
                 rec.recommend("ana", hide=bad)
     with pytest.raises(Refused, match="hide of Recommender must be a rule"):
         recommender(store_url, "everything")
+
+
+def test_the_cache_counts_what_people_have_seen(tmp_path):
+    """Each of these people has seen 20 items, which take more memory than their statistics."""
+    with recommender(f"sqlite:///{tmp_path}/s.db", hide="examined", cache=100_000) as rec:
+        for n in range(60):
+            for _ in range(5):
+                rec.feedback(rec.recommend(f"u{n}", K=4).id, [])
+        cached = [taste for n in range(60) if (taste := rec.tastes.get((f"u{n}", "default"))) is not None]
+        each = cached[0].seen.size
+        assert each == 5 * 32 + 20 * 9
+        own = 8 * (2 * 4 * 4 + 2 * 4 + 2) + OVERHEAD_BYTES
+        assert len(rec.tastes) == 100_000 // (own + each) < 100_000 // own < 60
+        for n in range(60):
+            rec.forget(f"u{n}")
+        assert len(rec.tastes) == rec.tastes._used == 0

@@ -196,10 +196,36 @@ def test_a_changed_file_replaces_what_changed_and_only_that(store_url, tmp_path)
         for user in ("ana", "bob"):
             assert_same(learned(rec, user), learned(direct, user))
         assert_same(learned(rec, "cyd"), cyd)
-        # The order of rows, other people and the catalog do not change a person's data.
+        # The order of rows and other people do not change a person's data.
         table(path, [("ana", "film 5"), ("dan", "film 1"), ("ana", "film 2")])
-        rec.remove_item("film 5")
         assert learn_history(rec, path, name="history", weight=WEIGHT)[:2] == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["likes", "lists"])
+def test_the_same_file_is_learned_again_if_the_catalog_has_got_an_item_or_the_weight_changes(store_url, tmp_path, kind):
+    settings = {}
+    if kind == "likes":
+        path, settings["weight"] = (
+            table(tmp_path / "a.csv", [("ana", "film 1"), ("ana", "new"), ("bob", "film 2")]),
+            WEIGHT,
+        )
+    else:
+        path = tmp_path / "a.jsonl"
+        shown = [
+            {"user": "ana", "items": ["film 1", "new"], "clicked": [1]},
+            {"user": "bob", "items": ["film 2"], "clicked": [0]},
+        ]
+        path.write_text("".join(json.dumps(line) + "\n" for line in shown))
+    with recommender(store_url) as rec, recommender(f"sqlite:///{tmp_path}/direct.db") as direct:
+        assert learn_history(rec, path, name="history", **settings).people == 2
+        for one in (rec, direct):
+            one.put_item("new", {"crime": 0.3})
+        again = learn_history(rec, path, name="history", **settings)
+        assert (again.people, again.known, dict(again.missing)) == (1, 1, {})
+        learn_history(direct, path, name="history", **settings)
+        assert_same(learned(rec, "ana"), learned(direct, "ana"))
+        if kind == "likes":
+            assert learn_history(rec, path, name="history", weight=2 * WEIGHT).people == 2
 
 
 def test_a_person_about_whom_a_changed_file_says_nothing_has_nothing_learned_from_it(tmp_path):
@@ -238,6 +264,24 @@ def test_undo_brings_statistics_back_bit_for_bit(store_url, tmp_path):
         for user in (*(f"u{n}" for n in range(5)), "u299"):  # the last one has no lists
             for mine, theirs in zip(learned(rec, user), learned(never, user), strict=True):
                 assert np.array_equal(mine, theirs)
+
+
+def test_a_history_that_another_process_adds_during_an_undo_is_not_removed_by_it(store_url, tmp_path, monkeypatch):
+    with recommender(store_url) as rec:
+        learn_history(rec, table(tmp_path / "a.csv", [("ana", "film 1")]), name="history", weight=WEIGHT)
+        kept, histories, calls = learned(rec, "ana"), rec.store.histories, []
+
+        def late(*key):  # when the statistics are locked, it is not there yet
+            calls.append(key)
+            return histories(*key) if len(calls) > 1 else []
+
+        with monkeypatch.context() as patched:
+            patched.setattr(rec.store, "histories", late)
+            with pytest.raises(Unknown):
+                forget_history(rec, "history", "ana")
+        assert len(calls) == 2
+        assert_same(learned(rec, "ana"), kept)
+        assert forget_history(rec, "history", "ana") == 1
 
 
 @pytest.mark.parametrize(

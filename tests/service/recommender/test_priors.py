@@ -187,7 +187,6 @@ def test_a_prior_that_predicts_worse_is_found_out(store_url):
         for seed, prior in enumerate((good, bad)):
             clock.tick()
             rec.perform([SetPrior("default", prior, 5)], whole=True)
-            assert rec.check_prior().verdict == "open"
             people(rec, 40, lists=4, seed=seed, begin=100 * seed)
             check = rec.check_prior()
             verdicts.append(check.verdict)
@@ -206,6 +205,30 @@ def test_a_prior_that_predicts_worse_is_found_out(store_url):
         described = rec.prior()["default"]
         assert (described.source, described.fell_back) == ("start", True)
         assert rec.learners["default"].policy is rec.learners["default"].start
+
+
+def test_learned_priors_are_judged_together_if_each_is_in_use_only_for_a_short_time(store_url):
+    clock = Clock()
+    bad = thali.Prior([0.0, 0.9, 0.9, 0.9], np.eye(4) * 1e-4, films().topics, sigma=0.3, optimism=0.0)
+    policy = thali.CascadeLSB(films(), K=K, prior=thali.Prior([0.05] * 4, np.eye(4) * 0.01, sigma=0.3, optimism=0.0))
+    with Recommender(policy, store_url, learn_prior=True, clock=clock) as rec:
+        people(rec, 40, lists=4, seed=9, begin=9000)  # shown before there was a learned prior
+        clock.tick()
+        began, verdicts = clock(), []
+        for version in range(1, 7):
+            rec.perform([SetPrior("default", bad, 5)], whole=True)
+            people(rec, 5, lists=4, seed=version, begin=100 * version)
+            check = rec.check_prior()
+            verdicts.append(check.verdict)
+            assert (check.since, check.version) == (began, version)
+            assert sum(group.answered for group in check.lists) == 20 * version
+            clock.tick()
+        assert verdicts == ["open"] * 4 + ["worse"] * 2
+        rec.perform([SetPrior("default", None, fell_back=True)], whole=True)
+        assert rec.check_prior() is None
+        clock.tick()
+        rec.perform([SetPrior("default", bad, 5)], whole=True)
+        assert rec.check_prior().lists == []  # what was before the fallback does not count
 
 
 def test_a_prior_of_other_topics_is_not_used_with_a_new_catalog(store_url):

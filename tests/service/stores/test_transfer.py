@@ -157,6 +157,25 @@ def test_an_import_replaces_only_with_replace_and_earlier_feedback_can_no_longer
         assert rec.stats().learners["default"].users == 1
 
 
+def test_undo_keeps_what_was_imported_of_a_person_who_had_only_a_history(store_url, other_store_url, tmp_path):
+    with recommender(store_url) as rec, opened(store_url) as store:
+        d = rec.catalog.d
+        rec.perform([AddHistory("ana", "likes", 0.01 * np.eye(d), np.zeros(d), [], "digest")], whole=True)
+        export_learned(store, tmp_path / "e.jsonl")
+    with recommender(other_store_url) as rec:
+        with opened(other_store_url) as store:
+            import_learned(tmp_path / "e.jsonl", store)
+        imported = learned(rec, "ana")
+        assert imported[0] == 0
+        assert imported[1][0, 0] > 1.0
+        shown = [rec.recommend("ana").id for _ in range(2)]
+        for id in shown:
+            rec.feedback(id, [1])
+        for id in shown:
+            rec.undo(id)
+        assert_same(learned(rec, "ana"), imported, rtol=1e-12)
+
+
 def test_an_export_with_another_sigma_is_converted(tmp_path):
     """What the store then believes is what a store with the other σ would have learned from the same clicks."""
     urls = {sigma: f"sqlite:///{tmp_path}/{sigma}.db" for sigma in (0.1, 0.4)}

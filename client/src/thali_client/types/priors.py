@@ -58,6 +58,9 @@ class PriorCheck:
     """The standard error of the difference."""
     lists: list[PredictionCheck]
     """By list number."""
+    since: float | None = None
+    """When the oldest checked list can have been shown, Unix time in seconds: when this version was put into use, or,
+    if fewer than 100 first lists have feedback since then, when the first learned prior was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,8 @@ class Likes:
         for n, user in enumerate(data.users):
             own = data.item[rows[begins[n] : begins[n + 1]]].tolist()
             liked = tuple(self._items[e] for e in self._number[own].tolist() if e >= 0)
-            digest = _digest("likes", sorted(str(data.items[item]) for item in own))
+            names = sorted(str(data.items[item]) for item in own)
+            digest = _digest("likes", names, sorted(map(str, liked)), self._weight)
             yield user, Person(str(user), n, liked, len(liked), digest)
 
     def weight(self, learner: Learner) -> float:
@@ -156,16 +157,17 @@ class Lists:
         names = [str(name) for name in log.items]
         begins = np.searchsorted(log.user, np.arange(len(log.users) + 1))
         for n, user in enumerate(log.users):
-            lists, liked, used = [], dict[int, None](), 0
+            lists, liked, known, used = [], dict[int, None](), set[str](), 0
             for shown in (log[at] for at in range(begins[n], begins[n + 1])):
                 clicks = np.flatnonzero(shown.clicked).tolist()
                 lists.append([[names[item] for item in shown.items], clicks])
                 numbers = self._number[shown.items]
+                known.update(names[item] for item in shown.items[numbers >= 0])
                 used += bool((numbers >= 0).any())
                 for e in numbers[shown.clicked].tolist():
                     liked.pop(e, None)  # so that the last click on an item decides on its place
                     liked[e] = None
-            digest = _digest("lists", sorted(map(json.dumps, lists)))
+            digest = _digest("lists", sorted(map(json.dumps, lists)), sorted(known))
             yield user, Person(str(user), n, tuple(self._catalog.items[e] for e in liked if e >= 0), used, digest)
 
     def sums(self, person: Person, learner: Learner) -> tuple[Floats, Floats]:
@@ -335,8 +337,12 @@ def _numbers(recommender: Recommender, names: tuple[Any, ...], items: Any) -> tu
     return np.array([-1 if e is None else e for e in found], dtype=np.int64), dict(missing.most_common())
 
 
-def _digest(kind: str, content: list[str]) -> str:
-    return sha256(json.dumps([kind, content]).encode()).hexdigest()
+def _digest(kind: str, content: list[str], known: list[str], weight: float | None = None) -> str:
+    """Return a digest of what a file says about a person, which items of it the catalog has, and how much they count.
+
+    So a person is learned again when the catalog has got an item of their history that it did not have before.
+    """
+    return sha256(json.dumps([kind, content, known, weight]).encode()).hexdigest()
 
 
 def _users_with_history(recommender: Recommender, name: str) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The store keeps the latest check of each learner as a value whose name begins with this.
 PREFIX = "prior_check:"
+#: A value whose name begins with this is the time since when a learner has had learned priors without interruption.
+BEGAN = "prior_began:"
 # The latest answered lists are checked, at most this many, in groups by list number.
 MOST_LISTS = 5000
 GROUPS: tuple[tuple[int, int | None], ...] = ((1, 1), (2, 3), (4, 10), (11, 30), (31, None))
@@ -42,7 +44,10 @@ class Checker:
         self._find = find
 
     def check(self, store: SqlStore, now: float) -> PriorCheck | None:
-        """Check the lists that were shown since the prior was put into use. None if no learned prior is in use.
+        """Check the lists that were shown with this version of the prior. None if no learned prior is in use.
+
+        If fewer than 100 of them are first lists, check all lists that were shown with learned priors. Otherwise a
+        service with few people, which learns a new prior every hour, could never tell whether priors are of use.
 
         The predictions with the learned prior are those that were made when the lists were shown. For the same lists,
         two others are computed: with the average taste of the prior that the learner started with (*static*; the
@@ -51,7 +56,12 @@ class Checker:
         if self.prior is None or self.prior.prior is None:
             return None
         with store.transaction(PATIENCE_S, write=False):
-            lists = store.latest_answered(self.learner.name, id_floor(self.prior.at), MOST_LISTS)
+            began = store.meta(BEGAN + self.learner.name)
+            since = self.prior.at if began is None else min(self.prior.at, float(began))
+            lists = store.latest_answered(self.learner.name, id_floor(since), MOST_LISTS)
+        own = [shown for shown in lists if shown.id >= id_floor(self.prior.at)]
+        if sum((shown.number or 0) <= FIRST_LISTS for shown in own) >= LEAST_LISTS:
+            lists, since = own, self.prior.at
         clicked = np.array([float(bool(shown.clicked)) for shown in lists])
         number = np.array([shown.number or 0 for shown in lists], dtype=np.int64)
         predicted = np.array([shown.predicted for shown in lists])
@@ -62,23 +72,24 @@ class Checker:
             losses["popular"] = _loss(popular, clicked)
         groups = []
         for first, last in GROUPS:
-            own = (number >= first) & (number <= (last or number.max(initial=0)))
-            if own.any():
+            among = (number >= first) & (number <= (last or number.max(initial=0)))
+            if among.any():
                 groups.append(
                     PredictionCheck(
                         first,
                         last,
-                        int(own.sum()),
-                        float(clicked[own].mean()),
-                        float(predicted[own].mean()),
-                        float(static[own].mean()),
-                        None if popular is None else float(popular[own].mean()),
-                        float(losses["predicted"][own].mean()),
-                        float(losses["static"][own].mean()),
-                        None if popular is None else float(losses["popular"][own].mean()),
+                        int(among.sum()),
+                        float(clicked[among].mean()),
+                        float(predicted[among].mean()),
+                        float(static[among].mean()),
+                        None if popular is None else float(popular[among].mean()),
+                        float(losses["predicted"][among].mean()),
+                        float(losses["static"][among].mean()),
+                        None if popular is None else float(losses["popular"][among].mean()),
                     )
                 )
-        return _judged(now, self.prior.version, losses, number <= FIRST_LISTS, groups)
+        check = _judged(now, self.prior.version, losses, number <= FIRST_LISTS, groups)
+        return replace(check, since=since)
 
     def _static(self, lists: list[Impression], clicked: Floats) -> Floats:
         start = self.learner.start.prior

@@ -141,7 +141,8 @@ class Tastes:
     """A cache of the most recently used tastes, limited to a number of bytes."""
 
     def __init__(self, size: int, d: int) -> None:
-        self.max_tastes = max(1, size // (8 * (2 * d * d + 2 * d + 2) + OVERHEAD_BYTES))
+        self._size, self._own = size, 8 * (2 * d * d + 2 * d + 2) + OVERHEAD_BYTES
+        self._used = 0
         self._cached: OrderedDict[Key, Taste] = OrderedDict()
 
     def __len__(self) -> int:
@@ -155,17 +156,28 @@ class Tastes:
         return taste
 
     def add(self, key: Key, taste: Taste) -> None:
-        """Add a taste. If the cache is full, remove the one that has not been used for the longest time."""
+        """Add a taste. While the cache is too full, remove the one that has not been used for the longest time."""
+        self._remove(key)
         self._cached[key] = taste
-        self._cached.move_to_end(key)
-        if len(self._cached) > self.max_tastes:
-            self._cached.popitem(last=False)
+        self._used += self._bytes(taste)
+        while self._used > self._size and len(self._cached) > 1:
+            self._remove(next(iter(self._cached)))
 
     def remove(self, user: str) -> None:
         """Remove the tastes of a user."""
         for key in [key for key in self._cached if key[0] == user]:
-            del self._cached[key]
+            self._remove(key)
+
+    def _remove(self, key: Key) -> None:
+        taste = self._cached.pop(key, None)
+        if taste is not None:
+            self._used -= self._bytes(taste)
+
+    def _bytes(self, taste: Taste) -> int:
+        """Return about how much memory a taste takes."""
+        return self._own + (0 if taste.seen is None else taste.seen.size)
 
     def clear(self) -> None:
         """Remove all tastes."""
         self._cached.clear()
+        self._used = 0

@@ -98,6 +98,8 @@ class Transaction:
         self.impressions: dict[bytes, Impression] = {}
         self.tastes: dict[Key, Taste] = {}
         self.unusable: dict[Key, UnusableRecord] = {}
+        #: The statistics that were locked, so that they can be changed.
+        self.fetched: set[Key] = set()
         self.forgotten: set[str] = set()
         #: Items that this transaction added or changed (weights by topic) or removed (None), by their names as text.
         #: The catalog in memory changes only after the commit.
@@ -142,6 +144,7 @@ class Transaction:
                 shown = self.impressions.get(operation.id)
                 if shown is not None and not (isinstance(operation, Feedback) and shown.answer == "feedback"):
                     changed.add((shown.user, shown.learner))
+        self.fetched = set(changed)
         if not self.store.shared:  # the cache agrees with the store, which no other process can change now
             for key in (read | changed) - self.tastes.keys():  # tastes of this transaction are newer than cached ones
                 cached = self.recommender.tastes.get(key)
@@ -275,7 +278,9 @@ class Transaction:
                 del lessons[sequence]
                 blank = self.recommender.blank_taste(key[1])
                 again = blank.learn(learner, *(lessons[number] for number in sorted(lessons)))
-                return replace(again, sequence=taste.sequence + 1, seen=seen)
+                # Otherwise the taste contains something else: an import of what was learned from a history.
+                if _close(again.learn(learner, lesson), taste):
+                    return replace(again, sequence=taste.sequence + 1, seen=seen)
         return replace(taste.learn(learner, lesson, times=-1), seen=seen)
 
     def write(self) -> None:
@@ -284,6 +289,13 @@ class Transaction:
         for key, amount in self.writes.counts.items():
             self.counted[key] = self.counted.get(key, 0.0) + amount
         self.writes = Writes()
+
+
+def _close(one: Taste, other: Taste) -> bool:
+    """Return whether two tastes are equal up to rounding."""
+    mine, theirs = one.state.arrays, other.state.arrays
+    scale = max(1.0, float(np.abs(theirs["M"]).max()))
+    return all(np.allclose(mine[name], theirs[name], rtol=0.0, atol=1e-9 * scale) for name in ("M", "B"))
 
 
 def _examined(learner: Learner, K: int, clicked: list[int]) -> int:

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 COUNTED, NOT_REFRESHED = 500, "quality_not_refreshed"
 
 
+# The weights that an item usually has, by the names of its topics.
+Typical = dict[tuple[str, ...], dict[Any, float]]
+
+
 class Refreshed(NamedTuple):
     """Whether clicks were counted, and whether there may be more."""
 
@@ -85,7 +89,7 @@ def find_items(catalog: Snapshot, operation: FindItems) -> Items:
 
 def put_item(transaction: Transaction, operation: PutItem) -> Item:
     """Add or change an item. Lists of later transactions can contain it."""
-    item = _checked(transaction, operation, {})
+    item = _checked(transaction, operation, None)
     _record_changes(transaction, [(item.item, item.weights)])
     return item
 
@@ -93,7 +97,7 @@ def put_item(transaction: Transaction, operation: PutItem) -> Item:
 def put_items(transaction: Transaction, operation: PutItems) -> int:
     """Add, change or remove many items: all or, if one is not valid, none. Return how many."""
     changes = checked("items", checks.sequence, operation.changes)
-    typical: dict[tuple[str, ...], dict[Any, float]] = {}
+    typical: Typical = {}
     found: dict[str, tuple[Any, dict[Any, float] | None]] = {}
     for index, change in enumerate(changes):
         try:
@@ -116,8 +120,8 @@ def put_items(transaction: Transaction, operation: PutItems) -> int:
     return len(found)
 
 
-def _checked(transaction: Transaction, operation: PutItem, typical: dict[tuple[str, ...], dict[Any, float]]) -> Item:
-    """Check the name and the weights or topics of an item. typical: the weights for topics that were asked before."""
+def _checked(transaction: Transaction, operation: PutItem, typical: Typical | None) -> Item:
+    """Check the name and the weights or topics of an item. typical: see :func:`_typical`."""
     name = item_name("item", operation.item)
     if isinstance(name, str):
         checked("item", checks.text_name, name)
@@ -140,10 +144,12 @@ def _checked(transaction: Transaction, operation: PutItem, typical: dict[tuple[s
     return Item(item, {topic: weight for topic, weight in weights.items() if weight})
 
 
-def _typical(
-    transaction: Transaction, item: Any, topics: Any, typical: dict[tuple[str, ...], dict[Any, float]]
-) -> dict[Any, float]:
-    """Return the weights that an item with these topics usually has. Cost: O(nnz) for each new set of topics."""
+def _typical(transaction: Transaction, item: Any, topics: Any, typical: Typical | None) -> dict[Any, float]:
+    """Return the weights that an item with these topics usually has.
+
+    typical: for many items, the weights of the sets of topics that were asked before. The item itself then counts like
+    any other, if it exists already; otherwise it does not count. Cost: O(nnz) for each new set of topics.
+    """
     catalog, live = transaction.recommender.catalog, transaction.recommender.live
     texts = [
         checked(f"topics[{n}]", checks.text_name, topic)
@@ -154,16 +160,15 @@ def _typical(
         if topic not in known:
             raise Refused("topics", f"must contain only topics of the catalog, got {topic!r:.80}")
     key = tuple(sorted(texts))
-    e = live.find(item)
-    if e is not None or key not in typical:  # an existing item does not count for its own weights
+    if typical is None or key not in typical:
         try:
-            row = catalog.typical([known[topic] for topic in texts], other_than=e)
+            row = catalog.typical(
+                [known[topic] for topic in texts], other_than=live.find(item) if typical is None else None
+            )
         except ValueError as error:
             raise Refused("topics", str(error).removeprefix("topics of put ")) from None
-        weights = {catalog.topics[j]: float(row[j]) for j in np.flatnonzero(row).tolist()}
-        if e is not None:
-            return weights
-        typical[key] = weights
+        typical = {} if typical is None else typical
+        typical[key] = {catalog.topics[j]: float(row[j]) for j in np.flatnonzero(row).tolist()}
     return typical[key]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from thali.service.recommender.learners import Learner
 from thali.service.recommender.operations import Conflict, GetPrior, SetPrior
-from thali.service.recommender.prior_check import stored_checks
+from thali.service.recommender.prior_check import BEGAN, stored_checks
 from thali.service.recommender.prior_learning import TOPICS_CHANGED, digest_of
 from thali.service.stores.records import StoredPrior
 from thali.service.stores.sql import FORGETS
@@ -70,6 +70,10 @@ def set_prior(transaction: Transaction, operation: SetPrior) -> int:
     if operation.users and store.meta(FORGETS) != operation.forgets:
         _refuse_forgotten(transaction, operation)
     version = store.versions()[2] + 1
+    if operation.prior is None:
+        store.drop_meta(BEGAN + operation.learner)
+    elif kept is None or kept.prior is None:
+        store.set_meta(BEGAN + operation.learner, repr(transaction.now))
     content = None if operation.prior is None else json.dumps(operation.prior.content)
     store.set_prior(
         operation.learner, StoredPrior(version, transaction.now, operation.people, operation.fell_back, content)
