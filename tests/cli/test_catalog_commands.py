@@ -143,6 +143,15 @@ def test_build_with_like_keeps_the_topics_then_info(likes):
     assert f"quality                 {len(data)} likes, 840 times seen (first-click)\n" in output
 
 
+def test_a_catalog_without_quality_is_built_again_with_like(likes):
+    run(likes, "build", "--interactions", "likes.csv", "--d", "3", "--no-quality", "-o", "old")
+    old = thali.load_catalog(likes / "old")
+    done = run(likes, "build", "--interactions", "likes.csv", "--like", "old", "-o", "new")
+    assert done.returncode == 0, done.stderr
+    assert_same(likes / "new", thali.fit(tables(likes / "likes.csv"), like=old, quality=False))
+    assert list(load_catalog_file(likes / "new").catalog.topics) == list(old.topics)
+
+
 def test_items_that_the_item_table_does_not_have_are_left_out_and_named(folder):
     fitted = thali.fit(tables(folder / "clicks.csv", folder / "films.csv"), "both")
     more = "".join(f"zoe,Gone {n}\nana,Gone {n}\n" for n in range(7))

@@ -44,7 +44,7 @@ def recommender(url: str, catalog: thali.Catalog | None = None, *, policy: Any =
 def rated(L: int = 20) -> tuple[thali.Catalog, thali.Quality]:
     """Return a catalog with a quality column, and the counts behind it."""
     plain = films(L)
-    quality = thali.Quality.from_counts(np.full(L, 60.0), np.arange(L, dtype=float))
+    quality = thali.Quality.from_counts(np.full(L, 60.0), 19.0 * np.arange(L) / (L - 1))
     weights = np.column_stack([plain.dense, np.clip(quality.mean, 1e-6, 1.0)])
     fading = [True] * plain.d + [False]
     return thali.Catalog(weights, plain.items, [*plain.topics, "quality"], fading=fading), quality

@@ -266,7 +266,9 @@ def _fit(tables: Tables, log: Path | None, options: dict[str, Any]) -> Start:
         topics = TopicsName.both.value
     if topics in ("given", "both") and not data.topics:
         raise ValueError(f"--topics {topics} needs items with topics, in the table --items, got none")
-    quality = True if options["quality"] is None else options["quality"]
+    quality = options["quality"]
+    if quality is None:
+        quality = like is None or not like.fading.all()
     seed = options["seed"] or 0
     return fit(data, topics, options["d"], quality=quality, like=like, half_life=options["half_life"], seed=seed)
 

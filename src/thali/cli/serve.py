@@ -150,6 +150,12 @@ def serve(
         raise ValueError(f"host must be a loopback address such as 127.0.0.1 unless --keys is given, got {host}")
     if not store.startswith("postgres") and workers > 1:
         raise ValueError(f"workers must be 1 with SQLite, got {workers}; use --store postgresql://… for more")
+    _check_hide(hide)
+    learns = prior == "learn" if not learner else any(LearnerSetting.read(text).prior == "learn" for text in learner)
+    if prior_fallback and not learns:
+        raise ValueError(
+            "--prior-fallback can only be used with a learner that learns its prior, such as --prior learn"
+        )
     settings = Settings(
         catalog=str(catalog),
         store=store,
@@ -173,6 +179,16 @@ def serve(
     url = address(host, port)
     ready = f"Serving {catalog} at {url} (API reference: {url}/docs). Press Ctrl-C to stop."
     run(settings, host, port, workers, ready)
+
+
+def _check_hide(hide: str) -> None:
+    from thali.service.recommender import Refused
+    from thali.service.recommender.seen import HideRule
+
+    try:
+        HideRule.read(hide, "--hide")
+    except Refused as refusal:
+        raise ValueError(str(refusal)) from None
 
 
 def run(settings: Settings, host: str, port: int, workers: int, message: str) -> None:

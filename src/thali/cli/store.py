@@ -116,9 +116,10 @@ def learn_from(
     liked. For ratings, use --at-least to count only the good ones. Items that are not in the catalog are left out.
 
     You can repeat this command safely: nothing is learned twice, and an interrupted run resumes. If the file has
-    changed, what it says about a person replaces what was learned from the earlier file. People who are no longer in
-    the file keep what was learned about them. To learn from a second file in addition to the first, give it another
-    --id. To remove what was learned, use --undo.
+    changed, what it says about a person replaces what was learned before under the same --id. People who are no longer
+    in the file keep what was learned about them. To learn from a second file in addition to the first, give it another
+    --id. To remove what was learned, use --undo. Somebody who was forgotten, or for whom this was undone, is learned
+    again if the file still contains them.
 
     For a log of lists that grows, use 'thali replay' instead. It also records the lists.
 
@@ -177,8 +178,12 @@ def _learned(file: Path, done: Learned | None) -> str:
         return f"Learned nothing from {file}."
     again = f" ({_people(done.known)} had been learned previously)" if done.known else ""
     text = f"Learned {_count(done.used, done.unit)} of {_people(done.people)} from {file}{again}."
+    if done.replaced:
+        text += f" For {_people(done.replaced)}, this replaced other data that had been learned under the same --id."
     if done.skipped:
-        text += f" Nothing was left to learn about {_people(done.skipped)}."
+        text += (
+            f" Nothing is known about {_people(done.skipped)}: no {done.unit} that counts has an item of the catalog."
+        )
     if done.unanswered:
         were = "was" if done.unanswered == 1 else "were"
         text += f" {_count(done.unanswered, 'list')} without known clicks {were} left out."

@@ -176,7 +176,9 @@ class Quality:
         mean = self.mean
         return np.sqrt(mean * (1.0 - mean) / (self.prior.strength + self._examined + 1.0))
 
-    def values(self, beta: float = 0.0, rng: Any = None, *, trial: float = 0.0) -> Floats:
+    def values(
+        self, beta: float = 0.0, rng: Any = None, *, trial: float = 0.0, most_tried: int | None = None
+    ) -> Floats:
         """Return a value for each item (L,), in [0, 1]: the mean plus β deviations, or a draw.
 
         beta: β, how optimistic to be about items with few examinations.
@@ -184,10 +186,15 @@ class Quality:
             (Thompson sampling), and beta must be 0.
         trial: an item with fewer examinations than this is tried: it gets at least the largest value of the items that
             have as many or more. So it is shown to people whose taste it fits, until it has that many examinations.
-            At most one item in a hundred is tried at a time (at least one), the newest first. By default, none.
+            By default, none.
+        most_tried: at most this many items are tried at a time, the newest first. By default, one in a hundred, and at
+            least one. A list can consist of tried items if there are K of them or more.
         """
         beta = checks.number("beta of values", beta, low=0.0)
         trial = checks.number("trial of values", trial, low=0.0)
+        if most_tried is None:
+            most_tried = max(1, self.L // TRIED_OF)
+        most_tried = checks.integer("most_tried of values", most_tried, low=1)
         if rng is None:
             values = np.minimum(1.0, self.mean + beta * self.deviation)
         elif beta:
@@ -199,7 +206,7 @@ class Quality:
             values = np.asarray(rng.beta(a + self._clicked, b + self._examined - self._clicked))
         known = self._examined >= trial
         if known.any():
-            tried = np.flatnonzero(~known)[-max(1, self.L // TRIED_OF) :]
+            tried = np.flatnonzero(~known)[-most_tried:]
             values[tried] = np.maximum(values[tried], values[known].max())
         return values
 
@@ -211,14 +218,15 @@ class Quality:
         beta: float | None = None,
         rng: Any = None,
         trial: float = 0.0,
+        most_tried: int | None = None,
     ) -> None:
         """Write the values to a steady topic of a catalog, for all items at once (:meth:`thali.Catalog.put_column`).
 
         Do this after a batch of lists, not after each click: the next list builds the search index again. Items that
         were added to the catalog are added here too (:meth:`grow`).
 
-        beta, rng, trial: as for :meth:`values`, but β is 1 by default, or 0 with rng. docs/quality.md has the
-        measurement behind this default.
+        beta, rng, trial, most_tried: as for :meth:`values`, but β is 1 by default, or 0 with rng. docs/quality.md has
+        the measurement behind this default.
         """
         checks.instance("catalog of refresh", catalog, Catalog)
         if catalog.fading[catalog.topic_index(topic)]:
@@ -231,7 +239,7 @@ class Quality:
             beta = USUAL_BETA if rng is None else 0.0
         grown = self.copy()
         grown.grow(catalog.L)
-        catalog.put_column(topic, grown.values(beta, rng, trial=trial))
+        catalog.put_column(topic, grown.values(beta, rng, trial=trial, most_tried=most_tried))
         self.grow(catalog.L)
 
     def add(self, lists: Any, clicks: Any) -> None:

@@ -74,14 +74,16 @@ def learned_topics(
     return Columns(sp.csr_array(learned), list(learned_names(learned, data.items, titles)))
 
 
-def check_like(like: Any) -> Catalog:
-    """Raise an error unless this can be a catalog that fit has returned."""
+def check_like(like: Any, quality: bool) -> Catalog:
+    """Raise an error unless this can be a catalog that fit has returned. quality: whether it may have no quality."""
     catalog: Catalog = checks.instance("like of fit", like, Catalog)
     steady = np.flatnonzero(~catalog.fading).tolist()
-    if catalog.topics[-1] != QUALITY or steady != [catalog.d - 1] or catalog.coverage != "probabilistic":
+    has_quality = catalog.topics[-1] == QUALITY and steady == [catalog.d - 1]
+    if not (has_quality or (not quality and not steady)) or catalog.coverage != "probabilistic":
+        without = ", or with quality=False a catalog without steady topics" if not steady else ""
         raise ValueError(
-            f"like of fit must be a catalog from thali.fit, whose last topic {QUALITY!r} is its only steady one, got "
-            f"{catalog!r} with the last topic {catalog.topics[-1]!r}"
+            f"like of fit must be a catalog from thali.fit, whose last topic {QUALITY!r} is its only steady one"
+            f"{without}, got {catalog!r} with the last topic {catalog.topics[-1]!r}"
         )
     return catalog
 
@@ -92,13 +94,13 @@ def topics_like(like: Catalog, data: Interactions | Log, known: Known, quality: 
     An item of ``like`` keeps its weights in learned topics. The weights of other items are computed from the people who
     like them. The weights in given topics come from the data. Names that differ are compared as text.
     """
-    names = list(like.topics[:-1])
+    names = [name for name, fades in zip(like.topics, like.fading.tolist(), strict=True) if fades]
     numbers = _numbers(like, data)
     old = numbers >= 0
     if not old.any():
         raise ValueError(f"like of fit must have at least one item of the data, got {like!r} with none of them")
     columns = np.zeros((len(numbers), len(names)))
-    columns[old] = like.dense[numbers[old], :-1]
+    columns[old] = like.dense[numbers[old], : len(names)]
     learned = np.array([is_learned(name) for name in names], dtype=np.bool_)
     if learned.any():
         most = most_topics(int(np.count_nonzero(learned)))

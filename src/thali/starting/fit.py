@@ -118,7 +118,7 @@ def fit(
     like: a catalog that fit has returned before. The new one has the same topics, so what people have taught a policy
         stays valid. It has the items of the data. Those of ``like`` keep their weights in learned topics, and other
         items get weights that fit. Given topics that ``like`` does not have are left out. topics and d must not be
-        given.
+        given, and quality must be False if ``like`` has none.
     titles: readable names of items, for the names of learned topics. By default those of the log.
     half_life: in the unit of the data's times. A like, or an examined position of a log, counts half as much if it is
         so much older than the latest one. A person counts as much as their latest like.
@@ -146,7 +146,7 @@ def fit(
 
     """
     if like is not None:
-        like = check_like(like)
+        like = check_like(like, quality)
         for name, setting in (("topics", topics), ("d", d)):
             if setting is not None:
                 raise ValueError(

@@ -16,7 +16,7 @@ from serving import SIGMA, TOPICS, Service, fitted_catalog, small_catalog
 from storing import opened, transaction
 
 import thali
-from thali.service.recommender.live_catalog import TRIAL
+from thali.service.recommender.live_catalog import MOST_TRIED, TRIAL
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ def check_first_list(service, client, expected):
     items = start.catalog.items
     examined, clicked = np.array([counts.get(item, (0.0, 0.0)) for item in items]).T
     start.quality.merge(thali.Quality.from_counts(examined, clicked))
-    start.quality.refresh(start.catalog, trial=TRIAL)
+    start.quality.refresh(start.catalog, trial=TRIAL, most_tried=MOST_TRIED)
     policy = thali.CascadeLSB(start.catalog, len(shown), prior=thali.Prior.from_content(json.loads(content)))
     assert shown == [items[e] for e in policy.recommend(policy.init(1))[0]]
 

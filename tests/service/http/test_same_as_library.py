@@ -88,7 +88,7 @@ def test_the_same_lists_with_a_fitted_catalog_a_learned_prior_quality_and_hidden
                     other.refresh_quality()
                     other.recommend("ana")
                     same = other.catalog.dense_column("quality")
-                quality.refresh(catalog, trial=50.0)
+                quality.refresh(catalog, trial=50.0, most_tried=2)
                 assert (same == catalog.dense_column("quality")).all()
                 policy = policy.with_prior(policy.prior)
             learned = asdict(client.export("bob"))["learners"]["default"]

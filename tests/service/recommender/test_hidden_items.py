@@ -185,3 +185,34 @@ def test_the_cache_counts_what_people_have_seen(tmp_path):
         for n in range(60):
             rec.forget(f"u{n}")
         assert len(rec.tastes) == rec.tastes._used == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "message"),
+    [
+        ("nothing", "clicked", "hide must be 'nothing', because .* its own rule 'nothing' .*, got 'clicked'"),
+        ("nothing", "fading:5", "hide must be 'nothing', because"),
+        ("clicked", "examined", "hide must be 'nothing' or a rule about clicked items, because .* 'clicked' .*, got"),
+        ("clicked:3", "clicked,examined:2", "hide must be 'nothing' or a rule about clicked items"),
+    ],
+)
+def test_a_request_that_needs_more_than_what_is_recorded_is_refused(tmp_path, own, asked, message):
+    with recommender(f"sqlite:///{tmp_path}/s.db", hide=own) as rec:
+        with pytest.raises(Refused, match=message):
+            rec.recommend("ana", hide=asked)
+        rec.recommend("ana", hide=own)
+        rec.recommend("ana", hide="nothing")
+    with recommender(f"sqlite:///{tmp_path}/t.db", hide="examined:1") as rec:
+        rec.recommend("ana", hide="clicked, fading:2")
+
+
+def test_a_history_is_hidden_by_a_rule_that_comes_later(store_url):
+    liked = [f"film {e}" for e in range(12)]
+    with recommender(store_url, hide="nothing") as rec:
+        rec.perform([AddHistory("ana", "likes", np.eye(4), np.ones(4), liked, "digest")], whole=True)
+        rec.feedback(rec.recommend("ana").id, [0])
+    with recommender(store_url, hide="clicked") as rec:
+        for _ in range(3):
+            shown = rec.recommend("ana")
+            assert not set(names(shown)) & set(liked)
+            rec.feedback(shown.id, [])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import thali
 from thali.cli import store as commands
 from thali.cli.app import app
-from thali.service.recommender import Unknown
+from thali.service.recommender import Refused, Unknown
 from thali.service.recommender.histories import Learned, LearningInterrupted, forget_history, learn_history
 from thali.service.recommender.operations import AddHistory
 from thali.service.recommender.replay import replay
@@ -234,9 +234,30 @@ def test_a_person_about_whom_a_changed_file_says_nothing_has_nothing_learned_fro
         assert learn_history(rec, path, name="history", weight=WEIGHT, at_least=4)[:5] == (1, 0, 1, "like", 1)
         with pytest.raises(Unknown):
             rec.user("bob")
-        table(path, [("ana", "film 1", 2), ("bob", "film 1", 1)])
-        assert learn_history(rec, path, name="history", weight=WEIGHT, at_least=4)[:5] == (0, 0, 0, "like", 2)
+        table(path, [("ana", "film 1", 2), ("bob", "film 1", 1), ("cyd", "film 2", 5)])
+        assert learn_history(rec, path, name="history", weight=WEIGHT, at_least=4)[:5] == (1, 0, 1, "like", 2)
         assert_same(learned(rec, "ana"), (0, np.eye(4), np.zeros(4)))
+
+
+def test_a_threshold_or_a_file_with_nothing_to_learn_is_refused_and_removes_nothing(tmp_path):
+    path = table(tmp_path / "likes.csv", [("ana", "film 1", 5), ("bob", "film 2", 4)])
+    with recommender(f"sqlite:///{tmp_path}/s.db") as rec:
+        learn_history(rec, path, weight=WEIGHT)
+        kept = learned(rec, "ana")
+        with pytest.raises(
+            ValueError, match=r"likes.csv must contain an interaction with a value of at least 9 with an"
+        ):
+            learn_history(rec, path, weight=WEIGHT, at_least=9)
+        other = table(tmp_path / "other.csv", [("ana", "song 1"), ("bob", "song 2")])
+        with pytest.raises(
+            ValueError, match=r"other.csv must contain an interaction with an item of the catalog, got n"
+        ):
+            learn_history(rec, other, weight=WEIGHT)
+        assert_same(learned(rec, "ana"), kept)
+        again = learn_history(rec, table(path, [("ana", "film 3", 5), ("bob", "film 2", 4)]), weight=WEIGHT)
+        assert (again.people, again.known, again.replaced) == (1, 1, 1)
+        with pytest.raises(Refused, match="history must not contain '/', got 'a/b'"):
+            learn_history(rec, path, name="a/b", weight=WEIGHT)
 
 
 def test_undo_brings_statistics_back_bit_for_bit(store_url, tmp_path):
@@ -358,8 +379,8 @@ def test_the_command_learns_repeats_and_undoes(tmp_path, monkeypatch):
     path = table(tmp_path / "likes.csv", [*rows, ("bob", "film 3", 1), ("cyd", "film 1", 1)])
     words = path, "--catalog", tmp_path / "films.parquet", "--at-least", 4
     rest = (
-        " Nothing was left to learn about 1 person. 3 interactions with 2 items that are not in the catalog were left "
-        "out: 'Heat' (2), 'Ronin' (1).\n"
+        " Nothing is known about 1 person: no like that counts has an item of the catalog. 3 interactions with 2 items "
+        "that are not in the catalog were left out: 'Heat' (2), 'Ronin' (1).\n"
     )
     assert command(tmp_path, *words)[:2] == (0, f"Learned 2 likes of 2 people from {path}.{rest}")
     again = f"Learned 0 likes of 0 people from {path} (2 people had been learned previously).{rest}"

@@ -7,7 +7,7 @@ from storing import transaction
 
 import thali
 from thali.service.recommender import Recommender, Refused
-from thali.service.recommender.live_catalog import TRIAL
+from thali.service.recommender.live_catalog import MOST_TRIED, TRIAL
 from thali.service.recommender.loading import LoadedCatalog
 from thali.service.recommender.operations import PutItem, UseCatalog
 
@@ -45,7 +45,7 @@ def test_the_quality_is_that_of_the_library_in_every_process_and_after_a_restart
         rec.put_item("new", topics=["crime"])
         assert (weights == rec.catalog.dense[:L]).all()  # nothing changes before the refresh
         assert other.refresh_quality()
-        expected.refresh(catalog_with_new(catalog), trial=TRIAL)
+        expected.refresh(catalog_with_new(catalog), trial=TRIAL, most_tried=MOST_TRIED)
         for process in (rec, other):
             process.recommend("u0")  # reads what has changed
             assert (process.live.quality.examined == expected.examined).all()
@@ -129,6 +129,19 @@ def test_a_new_item_with_topics_only_is_tried_and_finds_its_place(store_url):
         e = rec.catalog.item("hit")
         assert rec.live.quality.examined[e] > TRIAL / 2
         assert rec.live.quality.mean[e] > 1.5 * rec.live.quality.mean[:L].max()
+
+
+def test_many_new_items_do_not_fill_the_lists(tmp_path):
+    """Everybody likes good items. Of 100 new ones, two are tried at a time, so a list of three has room for another."""
+    catalog, quality = rated(400)
+    prior = thali.Prior([0.0] * 4 + [0.9], np.eye(5) * 0.01, sigma=0.3, optimism=0.0)
+    with Recommender(thali.CascadeLSB(catalog, K=K, prior=prior), f"sqlite:///{tmp_path}/s.db", quality=quality) as rec:
+        rec.put_items([PutItem(f"new {n}", topics=["crime"]) for n in range(100)])
+        rec.feedback(rec.recommend("u").id, [])
+        rec.refresh_quality()
+        assert sorted(names(rec.recommend("v"))) == ["film 396", "new 98", "new 99"]
+        column = rec.catalog.dense_column("quality")
+        assert np.flatnonzero(column[400:] == column.max()).tolist() == [98, 99]
 
 
 def test_a_new_catalog_is_used_by_all_processes_and_keeps_what_was_learned(store_url):

@@ -167,7 +167,7 @@ def test_too_few_people_and_unknown_learners_are_refused(store_url, known):
         people(rec, known)
         with pytest.raises(Refused, match="at least 2 users"):
             rec.learn_prior()
-        with pytest.raises(Refused, match="must be one of default, got 'x'"):
+        with pytest.raises(Refused, match="must be one of default, which learn their priors, got 'x'"):
             rec.learn_prior("x")
     with recommender(store_url) as fixed, pytest.raises(Refused, match="one that learns its prior"):
         fixed.learn_prior()

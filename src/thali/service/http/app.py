@@ -94,7 +94,14 @@ def _prior(learner: LearnerSetting, file: LoadedCatalog) -> Prior | None:
     """Return the prior with which a learner starts."""
     if _follows_file(learner):
         return file.prior
-    return None if learner.prior in (None, "none") else Prior.load(learner.prior)
+    if learner.prior in (None, "none"):
+        return None
+    if not Path(learner.prior).is_file():
+        raise ValueError(
+            f"prior of learner {learner.name!r} must be 'learn', 'none' or a file written by prior.save, got "
+            f"{learner.prior!r}"
+        )
+    return Prior.load(learner.prior)
 
 
 def _follows_file(learner: LearnerSetting) -> bool:

@@ -54,6 +54,8 @@ class Learned(NamedTuple):
     missing: Mapping[str, int] = MappingProxyType({})
     """The names of items that the catalog does not have, and how many interactions or positions in lists were left out
     because of each."""
+    replaced: int = 0
+    """Of ``people``, the number of those who had a history of this name before, with other data."""
 
 
 class LearningInterrupted(KeyboardInterrupt):
@@ -228,8 +230,8 @@ def learn_history(
     The whole file is checked before anything is learned. Interactions and positions with items that the catalog does
     not have are left out, counted and named. If this is interrupted, which raises :class:`LearningInterrupted`, call
     it again with the same file: people who are already known with the same data are skipped. If the data of a person
-    have changed, they replace what was learned under this name before. People who are not in the file any more keep
-    their history (:func:`forget_history` removes it).
+    have changed, they replace what was learned under this name before; if none of their likes counts any more, they
+    lose their history. People who are not in the file any more keep it (:func:`forget_history` removes it).
 
     Cost: O(d²) for each person, plus one pass over the file. A log also takes O(d²) for each examined position.
 
@@ -257,6 +259,10 @@ def learn_history(
         data = Likes(recommender, found if at_least is None else found.attracted(at_least), weight)
     people = _people(recommender, data, source)
     learnable = [person for person in people if person.used]
+    if not learnable:  # a wrong threshold or a wrong file must not remove what is known about everybody
+        rule = "" if at_least is None else f" with a value of at least {at_least:g}"
+        what = "a list" if data.unit == "list" else "an interaction"
+        raise ValueError(f"{source} must contain {what}{rule} with an item of the catalog, got none")
     # Somebody about whom nothing is left may have had more data in an earlier file, which must not stay.
     emptied = [person for person in people if not person.used and person.user in with_history]
     done = Learned(
@@ -268,6 +274,7 @@ def learn_history(
             changed = recommender.perform([_operation(recommender, data, p, name, learner) for p in page], whole=True)
             new = [person for person, change in zip(page, changed, strict=True) if change and person.used]
             done = done._replace(
+                replaced=done.replaced + sum(person.user in with_history for person in new),
                 people=done.people + len(new),
                 known=done.known + sum(not c for p, c in zip(page, changed, strict=True) if p.used),
                 used=done.used + sum(person.used for person in new),

@@ -20,8 +20,9 @@ from thali.service.stores.sql import SqlStore
 MOST_DIGITS = 100
 #: The name of the steady topic that holds the quality of items.
 QUALITY = "quality"
-# An item with fewer examinations than this is tried: see Quality.values. docs/quality.md has the measurement.
-TRIAL = 50.0
+# An item with fewer examinations than this is tried: see Quality.values. docs/quality.md has the measurement. Only few
+# are tried at a time, so that a list has room for what people like when many items are new.
+TRIAL, MOST_TRIED = 50.0, 2
 
 
 class LiveCatalog:
@@ -106,7 +107,7 @@ class LiveCatalog:
         quality = self._start_quality.copy()
         quality.grow(L)
         quality.merge(Quality.from_counts(examined, clicked, rule=quality.rule))
-        quality.refresh(self.catalog, self.quality_topic, trial=TRIAL)
+        quality.refresh(self.catalog, self.quality_topic, trial=TRIAL, most_tried=MOST_TRIED)
         self.quality = quality
 
     @property

@@ -162,7 +162,7 @@ class Recommender:
         self.live = LiveCatalog(self.catalog, quality)
         #: What users are not shown again.
         self.hide = HideRule.read(hide, "hide of Recommender")
-        self._hide_text = hide
+        self.hide_text = hide
         #: The learners that use learned priors.
         self.prior_learners = frozenset(self.learners) if learn_prior is True else frozenset(learn_prior or ())
         for name in self.prior_learners - set(self.learners):
@@ -233,8 +233,8 @@ class Recommender:
                     "To use different settings, give the learner a new name"
                 )
             learner.stored_sigma = known.get(name, settings)["sigma"]
-        if store.meta("hide") != self._hide_text:
-            store.set_meta("hide", self._hide_text)
+        if store.meta("hide") != self.hide_text:
+            store.set_meta("hide", self.hide_text)
         running = json.dumps(self.learners.describe())
         if store.meta("running") != running:
             store.set_meta("running", running)
@@ -439,8 +439,8 @@ class Recommender:
         to choose from. If none is left, :class:`Refused` is raised. candidates: the names of the items to choose from,
         by default all items. exclude: the names of items not to show; names that do not exist are ignored. learner: by
         default, the one that the user is assigned to. hide: a rule for this list instead of that of the recommender,
-        such as "nothing". If the recommender's own rule needs only clicked items, only these are remembered. explain:
-        whether to explain each item by topic and in words.
+        such as "nothing". It is refused if it needs more than the recommender records: only clicked items if its own
+        rule needs no others, and nothing without a rule. explain: whether to explain each item by topic and in words.
         """
         shown: Shown = self._one(Recommend(user, K, candidates, exclude, learner, alpha, hide, explain))
         return shown
@@ -579,8 +579,12 @@ class Recommender:
         if name is None and len(allowed) == 1:
             return allowed[0]
         if name not in self.prior_learners:
-            rule = f"must be one of {', '.join(allowed)}" if allowed else "must be one that learns its prior"
-            raise Refused("learner", f"{rule}, got {name!r:.80}")
+            if not allowed:
+                rule = "must be one that learns its prior, which needs thali serve --prior learn (learn_prior=True)"
+            else:
+                rule = f"must be one of {', '.join(allowed)}, which learn their priors"
+            got = "no learner does" if name is None and not allowed else f"got {name!r:.80}"
+            raise Refused("learner", f"{rule}, {got}")
         return str(name)
 
     def remove_item(self, name: Any) -> Item:

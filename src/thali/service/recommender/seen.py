@@ -58,6 +58,10 @@ class HideRule:
         """Whether the rule needs to know clicked items only."""
         return self.examined is None and self.fading is None
 
+    def records(self, other: HideRule) -> bool:
+        """Whether a service with this rule records what another rule needs to know."""
+        return other.hides_nothing or not (self.hides_nothing or (self.only_clicked and not other.only_clicked))
+
     @classmethod
     def read(cls, text: Any, field: str = "hide") -> HideRule:
         """Read a rule such as "clicked", or several parts with commas between them: "clicked,examined:20".

@@ -17,6 +17,9 @@ from thali.service.stores.records import Impression
 from thali.tools.types import Floats, Integers
 from thali_client.types import Parts, ShownItem
 
+# The part of a belief that comes from the user counts as 0 below this: of a new user, only rounding is left of it.
+ROUNDING = 1e-12
+
 
 class Measured(NamedTuple):
     """The numbers that are recorded when a list is shown."""
@@ -100,7 +103,10 @@ def describe(
         end = begin + size
         item_topics = topics[begin:end]
         gains = dict(zip(item_topics, values[begin:end]))  # noqa: B905 (strict takes time, and the lengths are equal)
-        described = ShownItem(k, item, item_topics, gains, belief, exploration, others[k], belief - others[k])
+        you = belief - others[k]
+        if abs(you) < ROUNDING:
+            you = 0.0
+        described = ShownItem(k, item, item_topics, gains, belief, exploration, others[k], you)
         if parts is not None:
             own = [Parts(*row) for row in parts[begin:end].tolist()]
             described.by_topic = dict(zip(item_topics, own, strict=True))

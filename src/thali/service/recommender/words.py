@@ -19,24 +19,28 @@ def reason(parts: Mapping[Any, Parts], exploration: float) -> str:
     """Return why an item is in a list, in at most three parts: from others, from the user, and to find out.
 
     >>> reason({"crime": Parts(0.2, 0.1, 0.01), "comedy": Parts(0.0, -0.1, 0.02)}, 0.03)
-    'Others like crime. You like crime, but less comedy.'
+    'Others like crime. You like crime, and comedy less.'
+    >>> reason({"crime": Parts(0.1, 0.0, 0.0), "quality": Parts(0.1, 0.0, 0.0)}, 0.0)
+    'Others like crime. Many people like this item.'
     """
     total = sum(abs(p.from_others) + abs(p.from_you) for p in parts.values()) + exploration
     if total <= 0.0:
         return "Nothing is known about its topics."
     sentences = []
     others = _strongest({topic: p.from_others for topic, p in parts.items()}, total)
-    if others:
-        sentences.append(f"Others like {_and(others)}.")
+    if named := [topic for topic in others if topic != QUALITY]:
+        sentences.append(f"Others like {_and(named)}.")
+    if QUALITY in others:
+        sentences.append("Many people like this item.")
     liked = _strongest({topic: p.from_you for topic, p in parts.items()}, total)
     disliked = _strongest({topic: -p.from_you for topic, p in parts.items()}, total)
     if liked and disliked:
-        sentences.append(f"You like {_and(liked)}, but less {_and(disliked)}.")
+        sentences.append(f"You like {_and(liked)}, and {_and(disliked)} less.")
     elif liked:
         sentences.append(f"You like {_and(liked)}.")
     elif disliked:
         sentences.append(
-            f"You like less {_and(disliked)} than others do." if others else f"You passed {_and(disliked)}."
+            f"You like {_and(disliked)} less than others do." if others else f"You passed {_and(disliked)}."
         )
     unsure = _strongest({topic: p.to_find_out for topic, p in parts.items()}, total)
     if unsure:

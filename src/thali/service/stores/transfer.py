@@ -139,7 +139,7 @@ def export_learned(store: SqlStore, path: str | Path, progress: Progress = lambd
     with atomic_path(target) as part:
         part.touch(mode=0o600, exist_ok=False)
         with store.transaction(PATIENCE_S, write=False), open(part, "w", encoding="utf-8") as file:
-            if store.version() == 0:
+            if store.version() == 0 or not store.topic_sets():
                 raise ValueError(f"store {store.url} must contain data to export, but it is empty")
             topics = Topics(store.topic_sets())
             header = {"format": FORMAT, "topics": topics.sets[-1], "learners": store.learners()}

@@ -47,14 +47,14 @@ async def put_items(request: Request, body: ItemsBody) -> Response:
 
 
 @router.post("/v1/catalog", summary="Load the catalog file again", responses=documented(CatalogLoaded))
-async def load_catalog(request: Request, body: CatalogBody) -> Response:
+async def load_catalog(request: Request, body: CatalogBody | None = None) -> Response:
     """Load the catalog file again, and put it into use without a restart, in all processes of the service.
 
     What was learned about users is kept for topics that have the same name. The status is 422 if the file cannot be
     used, or if changes made to items through the API would be lost. The old catalog then stays in use.
     """
     service = authorize(request, "admin")
-    items = await use_catalog(service, discard_changes=body.discard_changes)
+    items = await use_catalog(service, discard_changes=body is not None and body.discard_changes)
     return json_response(CatalogLoaded(items, list(map(str, service.recommender.catalog.topics))))
 
 

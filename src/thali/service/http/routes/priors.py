@@ -26,7 +26,7 @@ async def priors(request: Request) -> Response:
 
 
 @router.post("/v1/prior", summary="Learn a prior", responses=documented(LearnerPrior, 409))
-async def learn(request: Request, body: PriorBody) -> Response:
+async def learn(request: Request, body: PriorBody | None = None) -> Response:
     """Learn the prior of a learner from the statistics of its users now, and put it into use.
 
     This also happens by itself at regular intervals. The learner must have been started with prior=learn. If users were
@@ -34,4 +34,5 @@ async def learn(request: Request, body: PriorBody) -> Response:
     again.
     """
     service = authorize(request, "admin")
-    return json_response(await learn_prior(service, service.recommender.prior_learner(body.learner)))
+    learner = service.recommender.prior_learner(None if body is None else body.learner)
+    return json_response(await learn_prior(service, learner))

@@ -24,6 +24,8 @@ def add_history(transaction: Transaction, operation: AddHistory) -> bool:
     recommender, store = transaction.recommender, transaction.store
     learner = recommender.find_learner(operation.user, operation.learner)
     name: str = checked("history", checks.text_name, operation.history)
+    if "/" in name:  # it becomes part of URLs
+        raise Refused("history", f"must not contain '/', got {name!r:.80}")
     d, key = transaction.topics.d, (operation.user, learner.name)
     S: Floats = checked("S", checks.floats, operation.S, shape=(d, d), meaning="(d, d)")
     B: Floats = checked("B", checks.floats, operation.B, shape=(d,), meaning="(d,)")
@@ -41,7 +43,7 @@ def add_history(transaction: Transaction, operation: AddHistory) -> bool:
         transaction.writes.count(counters.ALL_TIME, learner.name, users=1.0)
     sums = Sums(S, B)
     taste = taste.learn(learner, sums)
-    if not recommender.hide.hides_nothing and operation.liked:
+    if operation.liked:  # also without a rule that hides it, because there may be one later
         hashes = item_hashes(operation.liked)
         seen = taste.seen or SeenLists.empty()
         taste.seen = seen.with_list(taste.sequence, transaction.now, hashes, np.ones(hashes.size, dtype=np.bool_))

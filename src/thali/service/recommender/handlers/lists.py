@@ -75,7 +75,7 @@ def _choose(
     # Names that do not exist are ignored: an item may have been removed after the user saw it.
     exclude = None if operation.exclude is None else _items(recommender, "exclude", operation.exclude, missing=True)
     policy = learner.variant(operation.K, alpha)
-    rule = recommender.hide if operation.hide is None else HideRule.read(operation.hide)
+    rule = recommender.hide if operation.hide is None else _requested(recommender, operation.hide)
     if taste.seen is not None and not rule.hides_nothing:
         hidden = _hidden(transaction, rule, taste.seen, policy.K, candidates, exclude)
         exclude = hidden if exclude is None else np.union1d(exclude, hidden)
@@ -87,6 +87,19 @@ def _choose(
         policy = learner.variant(error.left, alpha)
         lists = policy.recommend(state, candidates=candidates, exclude=exclude)
     return policy, np.asarray(lists[0])
+
+
+def _requested(recommender: Recommender, hide: Any) -> HideRule:
+    """Return the rule of a request, which must not need more than what the recommender records."""
+    rule = HideRule.read(hide)
+    if not recommender.hide.records(rule):
+        allowed = "'nothing'" if recommender.hide.hides_nothing else "'nothing' or a rule about clicked items"
+        raise Refused(
+            "hide",
+            f"must be {allowed}, because that is all the service records with its own rule {recommender.hide_text!r} "
+            f"(thali serve --hide), got {hide!r:.80}",
+        )
+    return rule
 
 
 def _hidden(
