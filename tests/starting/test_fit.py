@@ -452,7 +452,7 @@ def with_topics(*names):
         ),
         (
             lambda: thali.fit(DATA, like=thali.Catalog([[0.5, 0.1]], topics=["crime", "quality"])),
-            r"like of fit must be a catalog from thali.fit, whose last topic 'quality' is its only steady one, or with ",
+            r"like of fit must be a catalog from thali.fit, whose last topic 'quality' is its only steady one, or",
         ),
         (lambda: thali.fit(DATA, like=thali.fit(DATA, d=2)), r"like of fit must be a thali.Catalog, got Start"),
         (

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 import scipy.sparse as sp
 
-from thali.catalog.columns import replace_column, typical_weights
+from thali.catalog.columns import replace_column
 from thali.catalog.coverage import custom_gain, custom_gains, list_gains, resolve
 from thali.catalog.items import Items
 from thali.catalog.names import NameList, Names
@@ -285,16 +285,12 @@ class Catalog:
     def typical(self, topics: Any, *, other_than: int | None = None) -> Floats:
         """Check the names of topics. Return the weights (d,) that items other than this one have on average on them.
 
-        See :func:`thali.catalog.columns.typical_weights`. Cost: O(nnz).
+        See :meth:`Snapshot.typical`. Cost: O(nnz).
         """
-        item = other_than
         numbers = [self.topic_index(name) for name in checks.sequence("topics of put", topics)]
         if not numbers or len(set(numbers)) < len(numbers):
             raise ValueError(f"topics of put must be one or more different names, got {topics!r}")
-        others = self.present.copy()
-        if item is not None:
-            others[item] = False
-        row = typical_weights(self.csr[np.flatnonzero(others)], self.fading, np.array(numbers))
+        row = self.snapshot().typical(numbers, other_than=other_than)
         if row is None:
             raise ValueError(
                 "topics of put must be those of a catalog in which some other item has a weight above 0 on a topic "

@@ -241,6 +241,7 @@ class Quality:
         grown.grow(catalog.L)
         catalog.put_column(topic, grown.values(beta, rng, trial=trial, most_tried=most_tried))
         self.grow(catalog.L)
+        self._learned = grown._learned
 
     def add(self, lists: Any, clicks: Any) -> None:
         """Count the examined positions of lists (users, K) and the clicks, bool (users, K), on them.

@@ -26,6 +26,8 @@ def learned_prior(policy: LinearPolicy, state: LinearState) -> Prior:
     if M.strides[0] == 0:
         M = np.broadcast_to(eye + (M[0] - eye) / units, M.shape)
     else:
-        M = eye + (M - eye) / units
+        M = M - eye
+        M /= units
+        M += eye
     prior = Prior.learn(policy, state_with(policy, M, state.B / c))
     return Prior(prior.mean / c, prior.covariance / units, prior.topics)

@@ -216,3 +216,16 @@ def test_a_history_is_hidden_by_a_rule_that_comes_later(store_url):
             shown = rec.recommend("ana")
             assert not set(names(shown)) & set(liked)
             rec.feedback(shown.id, [])
+
+
+def test_examined_items_are_hidden_from_somebody_who_has_clicked_very_often(tmp_path):
+    with recommender(f"sqlite:///{tmp_path}/s.db", hide="examined", L=1500) as rec:
+        clicked = [f"film {e}" for e in range(1200)]
+        rec.perform([AddHistory("ana", "likes", np.eye(4), np.ones(4), clicked, "digest")], whole=True)
+        shown = set()
+        for _ in range(60):  # 180 items
+            found = rec.recommend("ana")
+            assert not shown & set(names(found))
+            shown |= set(names(found))
+            rec.feedback(found.id, [])
+        assert rec.tastes.get(("ana", "default")).seen.items.size == MOST_ITEMS

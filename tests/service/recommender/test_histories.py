@@ -201,6 +201,20 @@ def test_a_changed_file_replaces_what_changed_and_only_that(store_url, tmp_path)
         assert learn_history(rec, path, name="history", weight=WEIGHT)[:2] == (1, 1)
 
 
+def test_a_history_is_learned_again_after_the_topics_have_changed(store_url, tmp_path):
+    path = table(tmp_path / "likes.csv", likes(5))
+    with recommender(store_url) as rec:
+        learn_history(rec, path, weight=WEIGHT)
+    for topics in (["crime", "comedy", "drama", "opera"], ["crime", "comedy", "drama", "opera", "dance"]):
+        with (
+            recommender(store_url, films(topics=topics)) as rec,
+            recommender(f"sqlite:///{tmp_path}/{len(topics)}.db", films(topics=topics)) as direct,
+        ):
+            assert learn_history(rec, path, weight=WEIGHT).people == learn_history(direct, path, weight=WEIGHT).people
+            for user in ("u0", "u4"):
+                assert_same(learned(rec, user), learned(direct, user))
+
+
 @pytest.mark.parametrize("kind", ["likes", "lists"])
 def test_the_same_file_is_learned_again_if_the_catalog_has_got_an_item_or_the_weight_changes(store_url, tmp_path, kind):
     settings = {}

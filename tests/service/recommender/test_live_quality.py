@@ -6,10 +6,11 @@ from recommending import Clock, K, names, rated
 from storing import transaction
 
 import thali
-from thali.service.recommender import Recommender, Refused
+from thali.service.recommender import Conflict, Recommender, Refused
 from thali.service.recommender.live_catalog import MOST_TRIED, TRIAL
 from thali.service.recommender.loading import LoadedCatalog
 from thali.service.recommender.operations import PutItem, UseCatalog
+from thali.service.recommender.prior_learning import PriorDraw
 
 L = 20
 
@@ -144,6 +145,17 @@ def test_many_new_items_do_not_fill_the_lists(tmp_path):
         assert np.flatnonzero(column[400:] == column.max()).tolist() == [98, 99]
 
 
+def test_weights_without_the_quality_leave_it_as_it_is(store_url):
+    _, quality = rated()
+    with recommender(store_url) as rec:
+        before = rec.live.weights("film 7")["quality"]
+        assert rec.put_item("film 7", {"crime": 0.2}).weights == {"crime": 0.2, "quality": before}
+        assert rec.put_item("new", {"crime": 0.2}).weights["quality"] == pytest.approx(quality.prior.mean)
+        assert rec.put_item("film 8", {"quality": 0.5}).weights == {"quality": 0.5}
+        rec.recommend("ana")
+        assert rec.live.weights("film 7") == {"crime": 0.2, "quality": before}
+
+
 def test_a_new_catalog_is_used_by_all_processes_and_keeps_what_was_learned(store_url):
     rng = np.random.default_rng(2)
     loads = []
@@ -226,6 +238,77 @@ def test_a_process_that_cannot_load_a_new_catalog_goes_on_with_the_old_one(store
         assert "goes on with the old one" in problems[0]
         assert old.perform([UseCatalog(LoadedCatalog(rated(25)[0]), "/here/new.parquet")]) == [25]
         assert old.catalog.L == 25
+
+
+def test_a_process_that_loads_a_catalog_while_another_one_is_put_into_use_follows_the_latest(store_url):
+    """Loading takes time. The old catalog must not come back after that, in this or in other processes."""
+    files = {"one": rated(22), "two": rated(24)}
+
+    def load(path):
+        catalog, quality = files[path]
+        return LoadedCatalog(catalog, None, quality)
+
+    with recommender(store_url) as first, recommender(store_url) as slow, recommender(store_url) as third:
+        loads = []
+
+        def load_slowly(path):
+            loads.append(path)
+            if len(loads) == 1:
+                first.perform([UseCatalog(load("two"), "two")], whole=True)
+            return load(path)
+
+        first.load_catalog, slow.load_catalog, third.load_catalog = load, load_slowly, load
+        slow.recommend("ana")
+        first.perform([UseCatalog(load("one"), "one")], whole=True)
+        if not slow.store.shared:  # with SQLite, only one process can use the store at a time
+            loads.append("none")
+        for _ in range(2):
+            for rec in (slow, third, first):
+                rec.feedback(rec.recommend("ana").id, [0])
+        expected = 24 if slow.store.shared else 22
+        assert [rec.catalog.L for rec in (first, slow, third)] == [expected] * 3
+        with first._lock, transaction(first.store):
+            assert first.store.heading().epoch == (3 if slow.store.shared else 2)
+
+
+def test_another_prior_and_other_counts_in_a_file_with_the_same_catalog_reach_all_processes(store_url):
+    catalog, quality = rated()
+    priors = [thali.Prior(np.full(5, mean), np.eye(5) * 0.1, catalog.topics) for mean in (0.1, 0.9)]
+    more = thali.Quality.from_counts(quality.examined * 2, quality.clicked * 2)
+    files = {"old": (priors[0], quality), "new": (priors[1], more)}
+
+    def load(path):
+        prior, counts = files[path]
+        return LoadedCatalog(rated()[0], prior, counts)
+
+    def served(path):
+        loaded = load(path)
+        policy = thali.CascadeLSB(loaded.catalog, K=K, prior=loaded.prior)
+        rec = Recommender(
+            *(policy, store_url),
+            quality=loaded.quality,
+            catalog_path=path,
+            start_digest=loaded.start_digest,
+            learn_prior=True,
+        )
+        rec.load_catalog = load
+        return rec
+
+    with served("old") as rec, served("old") as other:
+        for user in ("ana", "bob"):
+            rec.feedback(rec.recommend(user).id, [0])
+        rec.put_item("added", {"crime": 0.1})
+        draw = PriorDraw(other, "default")
+        draw.read(other.store)
+        learned_before = draw.learn()
+        rec.perform([UseCatalog(load("new"), "new")], whole=True)
+        for one in (rec, other):
+            assert one.prior()["default"].topics[0].mean == 0.9
+            assert one.items(contains="added").total == 1  # changes of items stay
+            assert one.live.quality.examined[5] == 120
+        with pytest.raises(Conflict, match="catalog file must stay the same while a prior is learned"):
+            other.perform([learned_before], whole=True)
+        assert other.learn_prior().source == "learned"
 
 
 def test_a_catalog_that_does_not_fit_changes_nothing(store_url):

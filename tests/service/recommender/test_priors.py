@@ -1,6 +1,7 @@
 """Priors that are learned from the users of a service: in the store, in all processes, without what was forgotten."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -107,6 +108,32 @@ def test_a_person_who_is_forgotten_while_a_prior_is_learned_is_not_in_it(store_u
         users = ["u0", "u1", "u3", "u4", "u5"]
         expected = thali.Prior.learn(rec.learners["default"].start, state_of(rec, users))
         assert [topic.mean for topic in found.topics] == expected.mean.tolist()
+
+
+def test_a_learned_prior_does_not_outlive_its_people(store_url):
+    with with_prior(store_url) as rec:
+        people(rec, 2)
+        rec.learn_prior()
+        for user in ("u0", "u1"):
+            rec.forget(user)
+        with pytest.raises(Refused, match="at least 2 users"):
+            rec.learn_prior()
+        described = rec.prior()["default"]
+        assert (described.source, described.fell_back) == ("start", False)
+        assert [topic.mean for topic in described.topics] == base_prior().mean.tolist()
+
+
+def test_a_prior_that_was_learned_meanwhile_does_not_undo_a_fallback(store_url):
+    with with_prior(store_url) as rec, with_prior(store_url) as other:
+        people(rec, 4)
+        rec.learn_prior()
+        draw = PriorDraw(rec, "default")
+        draw.read(rec.store)
+        late = replace(draw.learn(), instead_of=draw.version)  # as the service learns in the background
+        other.perform([SetPrior("default", None, fell_back=True)], whole=True)
+        with pytest.raises(Conflict, match="version of the prior must still be 1"):
+            rec.perform([late], whole=True)
+        assert rec.prior()["default"].fell_back
 
 
 def test_a_prior_is_not_put_into_use_if_people_are_forgotten_again_and_again(store_url, monkeypatch):

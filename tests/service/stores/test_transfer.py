@@ -13,6 +13,7 @@ import thali
 from thali.cli import store as commands
 from thali.cli.app import app
 from thali.service.recommender import Recommender
+from thali.service.recommender.histories import forget_history, learn_history
 from thali.service.recommender.operations import AddHistory
 from thali.service.recommender.replay import Interrupted, replay
 from thali.service.stores import StoreError, open_store
@@ -174,6 +175,37 @@ def test_undo_keeps_what_was_imported_of_a_person_who_had_only_a_history(store_u
         for id in shown:
             rec.undo(id)
         assert_same(learned(rec, "ana"), imported, rtol=1e-12)
+
+
+def test_a_history_is_imported_with_its_statistics_and_what_was_seen_stays(store_url, other_store_url, tmp_path):
+    """So it is not learned twice, and can still be undone, also over other topics."""
+    path = tmp_path / "likes.csv"
+    path.write_text("user,item\nana,film 1\nana,film 2\nbob,film 3\n")
+    with recommender(store_url, hide="clicked") as rec:
+        rec.feedback(rec.recommend("ana").id, [0])
+        alone = learned(rec, "ana")
+        learn_history(rec, path, weight=0.05)
+        both = learned(rec, "ana")
+        with opened(store_url) as store:
+            export_learned(store, tmp_path / "e.jsonl")
+            import_learned(tmp_path / "e.jsonl", store, replace=True)
+        assert_same(learned(rec, "ana"), both)
+        assert learn_history(rec, path, weight=0.05)[:2] == (0, 2)
+        seen = rec.tastes.get(("ana", "default"))
+        for _ in range(3):
+            assert not {"film 1", "film 2"} & {item.item for item in rec.recommend("ana").items}, seen
+        forget_history(rec, "history")
+        assert_same(learned(rec, "ana"), alone, rtol=1e-12)
+    with opened(other_store_url) as other:
+        recommender(other_store_url, films(topics=["opera", *TOPICS])).close()
+        import_learned(tmp_path / "e.jsonl", other)
+    with recommender(other_store_url, films(topics=["opera", *TOPICS])) as rec:
+        assert learned(rec, "ana")[1][1:, 1:].tolist() == both[1].tolist()
+        forget_history(rec, "history")
+        updates, M, B = learned(rec, "ana")
+        assert_same((updates, M[1:, 1:], B[1:]), alone, rtol=1e-12)
+        assert M[0].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+        assert_same(learned(rec, "bob"), (0, np.eye(5), np.zeros(5)))
 
 
 def test_an_export_with_another_sigma_is_converted(tmp_path):

@@ -190,7 +190,9 @@ class Prior:
         seen = np.flatnonzero(state.arrays["updates"] > 0)
         if not seen.size:
             raise ValueError("state of Prior.learn must have at least one person who has been shown a list, got none")
-        everybody = People(state.M, state.B, float(state.settings["sigma"]), policy.sigma_with_prior).take(seen)
+        everybody = People(state.M, state.B, float(state.settings["sigma"]), policy.sigma_with_prior)
+        if seen.size < len(state.B):
+            everybody = everybody.take(seen)
         few = everybody.take(np.linspace(0, seen.size - 1, min(seen.size, FEW_PEOPLE)).astype(np.int64))
         d = policy.catalog.d
         if policy.prior is None:

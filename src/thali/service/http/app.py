@@ -83,6 +83,7 @@ def make_recommender(settings: Settings) -> Recommender:
         learn_prior=[learner.name for learner in settings.learners if learner.prior == "learn"],
         keep_prior=[learner.name for learner in settings.learners if not _follows_file(learner)],
         catalog_path=str(Path(settings.catalog).resolve()),  # also for thali replay
+        start_digest=file.start_digest,
         new_catalog=settings.new_catalog,
     )
     recommender.load_catalog = load
@@ -151,7 +152,14 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
             tasks.append(asyncio.create_task(learn_priors(service, log)))
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGHUP, lambda: tasks.append(loop.create_task(reload(service, log))))
+            reloads: set[asyncio.Task[None]] = set()  # the loop itself keeps no reference to a task
+
+            def on_hangup() -> None:
+                task = loop.create_task(reload(service, log))
+                reloads.add(task)
+                task.add_done_callback(reloads.discard)
+
+            loop.add_signal_handler(signal.SIGHUP, on_hangup)
         if isinstance(recommender.store, SqliteStore):
             tasks.append(asyncio.create_task(_maintain(recommender.store, log)))
         log("started", store=recommender.store.url, items=len(recommender.catalog), learners=list(recommender.learners))

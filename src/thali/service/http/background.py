@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
+from random import uniform
 from time import time
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from thali.service.http.log import Log
 from thali.service.recommender import Conflict, Refused
 from thali.service.recommender.operations import GetPrior, RefreshQuality, SetMeta, SetPrior, UseCatalog
 from thali.service.recommender.prior_check import PREFIX, Checker, to_store
-from thali.service.recommender.prior_learning import PriorDraw
+from thali.service.recommender.prior_learning import PriorDraw, TooFewPeople
 from thali.service.stores import StoreError
 from thali_client.types import LearnerPrior, PriorCheck
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from thali.service.http.state import Service
 
 # Of several processes, one that finds a prior that is younger than this share of the interval does not learn another.
-YOUNG = 0.5
+YOUNG, JITTER = 0.5, 0.1
 
 
 async def refresh_quality(batcher: Batcher, every: float, log: Log) -> None:
@@ -44,7 +46,8 @@ async def learn_priors(service: Service, log: Log) -> None:
     """Check and learn the priors of all learners that learn theirs, repeatedly, until cancelled."""
     every = service.settings.prior_every
     while True:
-        await asyncio.sleep(every)
+        # Several processes seldom begin at the same time, and those that begin later find a young prior.
+        await asyncio.sleep(every * uniform(1.0 - JITTER, 1.0 + JITTER))
         for name in sorted(service.recommender.prior_learners):
             try:
                 await _check_and_learn(service, name, every, log)
@@ -68,7 +71,7 @@ async def _check_and_learn(service: Service, name: str, every: float, log: Log) 
             return
     kept = service.recommender.priors.get(name)
     if kept is None or not (kept.fell_back or kept.at > time() - YOUNG * every):
-        learned = await learn_prior(service, name)
+        learned = await learn_prior(service, name, replace_new=False)
         log("prior-learned", learner=name, version=learned.version, people=learned.people)
 
 
@@ -87,20 +90,31 @@ def _check(checker: Checker, service: Service) -> PriorCheck | None:
         return checker.check(store, time())
 
 
-async def learn_prior(service: Service, name: str) -> LearnerPrior:
-    """Learn the prior of a learner in another thread, and put it into use."""
-    draw = PriorDraw(service.recommender, name)
-    await asyncio.to_thread(draw.read, service.recommender.store)
-    while True:
-        operation = await asyncio.to_thread(draw.learn)
+async def learn_prior(service: Service, name: str, *, replace_new: bool = True) -> LearnerPrior:
+    """Learn the prior of a learner in another thread, and put it into use. One is learned at a time.
+
+    replace_new: whether to replace a version that was put into use meanwhile. Otherwise, Conflict is raised.
+    """
+    async with service.learning:
+        draw = PriorDraw(service.recommender, name)
         try:
-            await service.batcher.one(operation)
-        except Conflict as conflict:
-            draw.drop(conflict)
-        else:
-            priors = await service.batcher.one(GetPrior())
-            learned: LearnerPrior = priors[name]
-            return learned
+            await asyncio.to_thread(draw.read, service.recommender.store)
+        except TooFewPeople:
+            if (withdrawal := draw.withdrawal()) is not None:
+                await service.batcher.one(withdrawal)
+            raise
+        while True:
+            operation = await asyncio.to_thread(draw.learn)
+            if not replace_new:
+                operation = replace(operation, instead_of=draw.version)
+            try:
+                await service.batcher.one(operation)
+            except Conflict as conflict:
+                draw.drop(conflict)
+            else:
+                priors = await service.batcher.one(GetPrior())
+                learned: LearnerPrior = priors[name]
+                return learned
 
 
 async def use_catalog(service: Service, *, discard_changes: bool = False) -> int:
@@ -123,5 +137,7 @@ async def reload(service: Service, log: Log) -> None:
         items = await use_catalog(service)
     except (Refused, StoreError, Busy) as error:
         log("catalog-not-loaded", error=str(error))
+    except Exception as error:
+        log("catalog-not-loaded", error=f"{type(error).__name__}: {error}")
     else:
         log("catalog-loaded", items=items)

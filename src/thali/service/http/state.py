@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from thali.service.http.batcher import Batcher
 from thali.service.http.metrics import Metrics
@@ -28,3 +29,5 @@ class Service:
     """The id of this process. Request ids that the process generates begin with it."""
     started_at: float
     """The time when the service started, in seconds since 1970."""
+    learning: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a prior is learned, which can take much memory."""

@@ -98,6 +98,7 @@ class Likes:
         shape = len(data.users), self._weights.shape[0]
         self.likes = sp.csr_array((np.ones(int(kept.sum())), (data.user[kept], number[data.item[kept]])), shape=shape)
         self._items, self._number, self.unanswered = catalog.items, number, 0
+        self._topics = sorted(map(str, catalog.topics))
         self._S: dict[float, Floats] = {}  # by the weight of a like
         self._spread: float | None = None
 
@@ -111,7 +112,7 @@ class Likes:
             own = data.item[rows[begins[n] : begins[n + 1]]].tolist()
             liked = tuple(self._items[e] for e in self._number[own].tolist() if e >= 0)
             names = sorted(str(data.items[item]) for item in own)
-            digest = _digest("likes", names, sorted(map(str, liked)), self._weight)
+            digest = _digest("likes", names, sorted(map(str, liked)), self._topics, self._weight)
             yield user, Person(str(user), n, liked, len(liked), digest)
 
     def weight(self, learner: Learner) -> float:
@@ -152,6 +153,7 @@ class Lists:
         self._kept = [name for name, e in zip(log.items, number.tolist(), strict=True) if e >= 0]
         self._kept_number = number[number >= 0]
         self._pairs: dict[str, tuple[Integers, Integers, Any]] = {}
+        self._topics = sorted(map(str, self._catalog.topics))
 
     def people(self) -> Iterator[tuple[Any, Person]]:
         """Yield the name of each person in the log, and what it says about the person."""
@@ -169,7 +171,7 @@ class Lists:
                 for e in numbers[shown.clicked].tolist():
                     liked.pop(e, None)  # so that the last click on an item decides on its place
                     liked[e] = None
-            digest = _digest("lists", sorted(map(json.dumps, lists)), sorted(known))
+            digest = _digest("lists", sorted(map(json.dumps, lists)), sorted(known), self._topics)
             yield user, Person(str(user), n, tuple(self._catalog.items[e] for e in liked if e >= 0), used, digest)
 
     def sums(self, person: Person, learner: Learner) -> tuple[Floats, Floats]:
@@ -344,12 +346,12 @@ def _numbers(recommender: Recommender, names: tuple[Any, ...], items: Any) -> tu
     return np.array([-1 if e is None else e for e in found], dtype=np.int64), dict(missing.most_common())
 
 
-def _digest(kind: str, content: list[str], known: list[str], weight: float | None = None) -> str:
+def _digest(kind: str, content: list[str], known: list[str], topics: list[str], weight: float | None = None) -> str:
     """Return a digest of what a file says about a person, which items of it the catalog has, and how much they count.
 
-    So a person is learned again when the catalog has got an item of their history that it did not have before.
+    So a person is learned again when the catalog has got an item of their history, or a topic, that it did not have.
     """
-    return sha256(json.dumps([kind, content, known, weight]).encode()).hexdigest()
+    return sha256(json.dumps([kind, content, known, topics, weight]).encode()).hexdigest()
 
 
 def _users_with_history(recommender: Recommender, name: str) -> set[str]:

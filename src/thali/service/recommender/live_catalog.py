@@ -110,6 +110,12 @@ class LiveCatalog:
         quality.refresh(self.catalog, self.quality_topic, trial=TRIAL, most_tried=MOST_TRIED)
         self.quality = quality
 
+    def current_quality(self, item: Any) -> float:
+        """Return the quality that an item has in the catalog. For a new item, that of the average item."""
+        assert self.quality is not None
+        weights = self.weights(item)
+        return self.quality.prior.mean if weights is None else float(weights.get(self.quality_topic, 0.0))
+
     @property
     def quality_topic(self) -> Any:
         """The topic that holds the quality of items."""

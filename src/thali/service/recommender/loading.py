@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import NamedTuple
 
 from thali.catalog.catalog import Catalog
@@ -18,6 +20,16 @@ class LoadedCatalog(NamedTuple):
     prior: Prior | None = None
     quality: Quality | None = None
     """The counts of clicks from which the topic "quality" goes on learning, if the catalog has it."""
+
+    @property
+    def start_digest(self) -> str:
+        """A digest of the prior and the counts: of two files with the same catalog, it tells which one is in use."""
+        digest = sha256(json.dumps(None if self.prior is None else self.prior.content).encode())
+        if self.quality is not None:
+            digest.update(self.quality.rule.encode())
+            for counts in (self.quality.examined, self.quality.clicked):
+                digest.update(counts.astype("<f8").tobytes())
+        return digest.hexdigest()
 
 
 def load(path: str) -> LoadedCatalog:

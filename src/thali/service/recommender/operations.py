@@ -201,6 +201,8 @@ class PutItems:
     """Add, change or remove many items: all of them or, if one is not valid, none."""
 
     changes: Sequence[PutItem | RemoveItem]
+    typical: Mapping[tuple[str, ...], Mapping[Any, float]] = field(default_factory=dict)
+    """The usual weights by sets of topics that were computed before (:func:`usual_weights`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,9 @@ class SetPrior:
     """The value of the store that changes when a user is forgotten, as it was when the users were read."""
     topics: int | None = None
     """The number of the topics, in the store, of the prior. With others, the operation fails with Conflict."""
+    start: str | None = None
+    """A digest of the prior and the counts of the catalog file from which the learning started. If another file is in
+    use by now, the operation fails with Conflict."""
     instead_of: int | None = None
     """If given, and another version of the prior is in use by now, the operation fails with Conflict."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from thali.service.recommender.recommender import Recommender
 
 #: A prior is learned from at most this many users, and from fewer if their statistics take more memory than this.
-MOST_PEOPLE, MOST_BYTES = 20_000, 256 << 20
+MOST_PEOPLE, MOST_BYTES = 20_000, 128 << 20
 # With fewer users, no prior is learned.
 LEAST_PEOPLE = 2
 # How many statistics are read at a time, and how long to wait while another process is using the store.
@@ -28,6 +28,11 @@ PAGE, PATIENCE_S = 500, 30.0
 # How often the learning is repeated because users were forgotten meanwhile.
 MOST_TRIES = 5
 TOPICS_CHANGED = "topics must stay the same while a prior is learned, but another catalog was put into use"
+FILE_CHANGED = "the catalog file must stay the same while a prior is learned, but another one was put into use"
+
+
+class TooFewPeople(Refused):
+    """There are too few people to learn a prior from."""
 
 
 def digest_of(statistics: Statistics) -> bytes:
@@ -44,7 +49,9 @@ class PriorDraw:
     def __init__(self, recommender: Recommender, learner: str) -> None:
         own = recommender.learners[learner]
         self.name, self.policy, self.stored_sigma = learner, own.start, own.stored_sigma
-        self.topics = recommender.topics
+        self.topics, self.start = recommender.topics, recommender.start_digest
+        #: The version of the prior when the users were read, and whether it is a learned one.
+        self.version, self._learned = 0, False
         self.blank = recommender.blank_taste(learner)
         self.users: dict[str, bytes] = {}
         self.forgets: str | None = None
@@ -57,6 +64,9 @@ class PriorDraw:
         most = max(LEAST_PEOPLE, min(MOST_PEOPLE, MOST_BYTES // (8 * d * d)))
         with main.new_connection() as store, store.transaction(PATIENCE_S, write=False):
             self.forgets = store.meta(FORGETS)
+            kept = store.priors().get(name)
+            if kept is not None:
+                self.version, self._learned = kept.version, kept.prior is not None
             if len(store.topic_sets()) != len(self.topics.sets):
                 raise Conflict(TOPICS_CHANGED)
             users = sorted(store.random_users(name, most))
@@ -68,7 +78,7 @@ class PriorDraw:
                     M[n], B[n] = self.topics.read(row)
                     self.users[user] = digest_of(row)
         if len(self.users) < LEAST_PEOPLE:
-            raise Refused(
+            raise TooFewPeople(
                 "learner", f"must have learned about at least {LEAST_PEOPLE} users, got {len(self.users)} for {name!r}"
             )
         # Prior.learn leaves out people without updates. Someone whose history is known may have none.
@@ -78,7 +88,17 @@ class PriorDraw:
         """Learn the prior, and return the operation that puts it into use."""
         prior = self._prior()
         users = dict(self.users)
-        return SetPrior(self.name, prior, len(users), users=users, forgets=self.forgets, topics=self.topics.current)
+        return SetPrior(
+            *(self.name, prior, len(users)),
+            users=users,
+            forgets=self.forgets,
+            topics=self.topics.current,
+            start=self.start,
+        )
+
+    def withdrawal(self) -> SetPrior | None:
+        """Return the operation that ends the use of a learned prior because the people behind it were forgotten."""
+        return SetPrior(self.name, None, instead_of=self.version) if self._learned else None
 
     def _prior(self) -> Prior:
         """Learn the prior. Cost: O(d³) for each user and iteration, see :meth:`thali.Prior.learn`."""
@@ -88,7 +108,10 @@ class PriorDraw:
             return Prior.learn(policy, self.state)
         ratio = (self.stored_sigma / policy.sigma) ** 2  # learned_prior expects the σ of the policy
         eye, arrays = np.eye(self.topics.d), self.state.arrays
-        state = self.state.of(eye + ratio * (arrays["M"] - eye), arrays["B"], arrays["updates"])
+        M = arrays["M"] - eye  # one copy, which is changed in place: it can be large
+        M *= ratio
+        M += eye
+        state = self.state.of(M, arrays["B"], arrays["updates"])
         prior = learned_prior(policy, state)
         return Prior(prior.mean, prior.covariance, list(map(str, policy.catalog.topics)))
 

@@ -45,13 +45,14 @@ from thali.service.recommender.operations import (
     checked,
     id_bytes,
 )
-from thali.service.recommender.prior_check import PREFIX, Checker, to_store
-from thali.service.recommender.prior_learning import PriorDraw
+from thali.service.recommender.prior_check import BEGAN, PREFIX, Checker, to_store
+from thali.service.recommender.prior_learning import PriorDraw, TooFewPeople
 from thali.service.recommender.seen import HideRule
 from thali.service.recommender.tastes import Taste, Tastes
 from thali.service.recommender.transaction import PATIENCE_S, Transaction, perform
 from thali.service.stores import SqlStore, StoreError, open_store
 from thali.service.stores.records import Counts, Statistics, StoredPrior, different_settings, id_floor
+from thali.service.stores.sql import PRIOR_VERSION, START
 from thali.service.stores.topics import Topics
 from thali.service.stores.waiting import BLOCKING, run_blocking
 from thali.tools import checks
@@ -107,6 +108,7 @@ class Recommender:
     keep_prior: the names of learners that keep the prior of their policy when another catalog file is put into use. The
         others then start with the prior in that file, if it has one.
     catalog_path: the file of the catalog. Other processes that use the same store load it.
+    start_digest: a digest of the prior and the counts in this file, by which other processes notice new ones.
     new_catalog: whether this catalog may replace a different one in the store even if that one's items were changed by
         :meth:`put_item` or :meth:`remove_item`. Those changes are then lost.
 
@@ -144,6 +146,7 @@ class Recommender:
         learn_prior: bool | Collection[str] = False,
         keep_prior: Collection[str] = (),
         catalog_path: str | None = None,
+        start_digest: str | None = None,
         new_catalog: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -183,6 +186,8 @@ class Recommender:
         self.on_problem: Callable[[str], None] | None = None
         self._unusable_epoch: int | None = None  # the epoch of a catalog that this process cannot use
         self._undo_catalog: Callable[[], None] | None = None  # returns to the catalog before an uncommitted new one
+        #: A digest of the prior and the counts in the catalog file that is in use, if they come from a file.
+        self.start_digest = start_digest
         self._lock = Lock()
         self._stale = False  # whether this process committed item changes that it has not applied to its catalog yet
         self._identity = ""
@@ -194,6 +199,7 @@ class Recommender:
                 self._set_up(new_catalog=new_catalog)
                 if catalog_path is not None:
                     self.store.set_meta("catalog", catalog_path)
+                    self._announce(start_digest)
         except BaseException:
             self.store.close()
             raise
@@ -210,6 +216,8 @@ class Recommender:
         if not sets or sets[-1] != topics:
             store.add_topics(len(sets), topics)
             sets = [*sets, topics]
+            for name in store.meta_with_prefix(BEGAN):  # priors that were learned for other topics are not used
+                store.drop_meta(name)
         self.topics = Topics(sets)
         self._set_up_learners()
         self.live.set_up(store, replace=new_catalog)
@@ -319,13 +327,17 @@ class Recommender:
                 self._reset()
         if changed or self._stale:
             epoch, changes, priors = self.store.versions()
+            self._stale = False
             if epoch not in (self.live.epoch, self._unusable_epoch) and self.load_catalog is not None:
                 self._follow_catalog(epoch)
             elif epoch == self.live.epoch:  # otherwise, this process goes on with the catalog it has
                 self.live.apply_changes(self.store, changes)
+                if priors != self._prior_version and self.load_catalog is not None:
+                    start = self.store.meta(START)
+                    if start not in (None, self.start_digest):
+                        self._follow_catalog(epoch)
             if priors != self._prior_version:
                 self._use_priors(priors)
-            self._stale = False
         self._generation = generation  # last, so that everything is tried again after a failure
 
     def _reset(self) -> None:
@@ -341,10 +353,16 @@ class Recommender:
     def _follow_catalog(self, epoch: int) -> None:
         """Use the catalog file that another process has put into use. If that fails, go on with the old one."""
         assert self.load_catalog is not None
-        path, heading = self.store.meta("catalog"), self.store.heading()
+        path = self.store.meta("catalog")
         try:
             loaded = self.load_catalog(str(path))
-            if heading is None or content_digest(loaded.catalog) != heading.digest:
+            # Loading takes time. From here on, no other process can put another catalog into use.
+            self.store.lock_setup()
+            heading, start = self.store.heading(), self.store.meta(START)
+            if heading is None or heading.epoch != epoch:
+                self._stale = True  # another one is in use by now: follow it in the next transaction
+                return
+            if content_digest(loaded.catalog) != heading.digest or start not in (None, loaded.start_digest):
                 raise ValueError(f"{path} has other contents here, or has changed since")
             self.use_catalog(loaded)
         except (ValueError, TypeError, OSError) as error:
@@ -362,7 +380,10 @@ class Recommender:
         were made to items of the other catalog may be lost.
         """
         live = LiveCatalog(loaded.catalog, loaded.quality)
-        names = ("catalog", "live", "tastes", "topics", "priors", "_known_learners", "_prior_version", "_generation")
+        names = (
+            *("catalog", "live", "tastes", "topics", "priors", "start_digest"),
+            *("_known_learners", "_prior_version", "_generation"),
+        )
         before = {name: getattr(self, name) for name in names}
         kept = [(learner, learner.start, learner.policy) for learner in self.learners.values()]
 
@@ -380,7 +401,7 @@ class Recommender:
         try:
             for name, learner in self.learners.items():
                 learner.use(learner.start.prior if name in self.keep_prior else loaded.prior, loaded.catalog)
-            self.catalog, self.live = loaded.catalog, live
+            self.catalog, self.live, self.start_digest = loaded.catalog, live, loaded.start_digest
             self.tastes = Tastes(self._cache, loaded.catalog.d)
             self._set_up(new_catalog=discard_changes)
         except (ValueError, TypeError):
@@ -389,6 +410,19 @@ class Recommender:
             self._undo_catalog = None
             raise
         self._unusable_epoch = None
+
+    def _announce(self, start_digest: str | None) -> None:
+        """Let other processes notice that the prior or the counts of the catalog file have changed."""
+        if start_digest is not None and self.store.meta(START) != start_digest:
+            self.store.set_meta(START, start_digest)
+            self._prior_version = self.store.versions()[2] + 1
+            self.store.set_meta(PRIOR_VERSION, str(self._prior_version))
+
+    def put_catalog(self, loaded: LoadedCatalog, path: str, *, discard_changes: bool = False) -> None:
+        """Use the catalog of a file, and let other processes use it too. Call in a transaction."""
+        self.use_catalog(loaded, discard_changes=discard_changes)
+        self.store.set_meta("catalog", path)
+        self._announce(loaded.start_digest)
 
     def after_commit(self, transaction: Transaction) -> None:
         """Add the tastes of a transaction to the cache, now that they are durable."""
@@ -544,13 +578,19 @@ class Recommender:
     def learn_prior(self, learner: str | None = None) -> LearnerPrior:
         """Learn the prior of a learner from the statistics of other users, and put it into use.
 
-        At most 20,000 users, drawn at random, are used, and fewer if their statistics would take more than 256 MB. The
+        At most 20,000 users, drawn at random, are used, and fewer if their statistics would take more than 128 MB. The
         learning starts from the prior of the learner's policy, never from a learned one. So nothing of a user who was
-        forgotten is left in the next prior. learner: by default, the only one that learns its prior.
+        forgotten is left in the next prior. If fewer than 2 users are left, the learner returns to the prior with which
+        it started, and :class:`Refused` is raised. learner: by default, the only one that learns its prior.
         """
         name = self.prior_learner(learner)
         draw = PriorDraw(self, name)
-        draw.read(self.store)
+        try:
+            draw.read(self.store)
+        except TooFewPeople:
+            if (withdrawal := draw.withdrawal()) is not None:
+                self._one(withdrawal)
+            raise
         while True:
             operation = draw.learn()
             try:

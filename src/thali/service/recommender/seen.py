@@ -21,6 +21,9 @@ Hashes = NDArray[np.uint64]
 #: At most this many items are remembered for each user and learner, and as many lists. An item takes 9 bytes in the
 #: store and a list takes 26.
 MOST_ITEMS = MOST_LISTS = 1000
+# The latest items are remembered, whether or not they were clicked, so that a rule about examined items still works for
+# somebody who has clicked very often.
+LATEST = 250
 DAY_S = 86_400.0
 HEADER = 16
 # The largest number in a rule, and the form of numbers: Python would also read 1_0 or digits of other alphabets.
@@ -175,13 +178,15 @@ class SeenLists:
         return more._bounded()
 
     def _bounded(self) -> SeenLists:
-        """Forget the oldest items, first those that were not clicked, if there are many.
+        """Forget the oldest items, first those that were neither clicked nor among the latest, if there are many.
 
         Then forget the oldest lists, first those without items: they say nothing, because lists keep their numbers.
         """
         seen: SeenLists = self
         if seen.items.size > MOST_ITEMS:
-            kept = np.sort(np.argsort(seen.clicked, kind="stable")[seen.items.size - MOST_ITEMS :])
+            lasting = seen.clicked.copy()
+            lasting[-LATEST:] = True
+            kept = np.sort(np.argsort(lasting, kind="stable")[seen.items.size - MOST_ITEMS :])
             of = np.repeat(np.arange(seen.sizes.size), seen.sizes)[kept]
             sizes = np.bincount(of, minlength=seen.sizes.size)
             seen = _replaced(seen, sizes=sizes, items=seen.items[kept], clicked=seen.clicked[kept])

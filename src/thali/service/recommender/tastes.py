@@ -13,9 +13,18 @@ from thali.policies.linear.policy import LinearPolicy
 from thali.policies.linear.state import LinearState
 from thali.service.recommender.learners import Learner
 from thali.service.recommender.seen import SeenLists
-from thali.service.stores.records import History, Impression, Key, Statistics, gains_of, pack, unpack, unpack_shown
+from thali.service.stores.records import (
+    History,
+    Impression,
+    Key,
+    Statistics,
+    gains_of,
+    history_numbers,
+    pack,
+    unpack_shown,
+)
 from thali.service.stores.sql import SqlStore
-from thali.service.stores.topics import Topics, move_statistics
+from thali.service.stores.topics import Topics
 from thali.tools.types import Booleans, Floats
 from thali_client.types import TopicTaste
 
@@ -121,20 +130,11 @@ class Sums(NamedTuple):
     @classmethod
     def from_history(cls, history: History, store: SqlStore, topics: Topics) -> Sums:
         """Return the sums of a stored history, over the current topics."""
-        positions = topics.positions(history.topics)
-        numbers = history.numbers if history.matrix is None else history.numbers + store.matrix(history.matrix)
-        S, B = unpack(numbers, positions.size)
-        if history.topics != topics.current:
-            eye = np.eye(topics.d)
-            S, B = move_statistics(S, B, positions, topics.d)
-            S -= np.where(eye > 0.0, np.isin(np.arange(topics.d), positions, invert=True), 0.0)  # new topics are 0
-        return cls(S, B)
+        return cls(*topics.read_history(history, None if history.matrix is None else store.matrix(history.matrix)))
 
     def to_store(self, shared: bool) -> tuple[bytes, bytes | None]:
         """Return the numbers of a history, and those of S apart if several people share it."""
-        size = 8 * self.B.size
-        numbers = pack(self.S, self.B)
-        return (numbers[:size], numbers[size:]) if shared else (numbers, None)
+        return history_numbers(self.S, self.B, shared=shared)
 
 
 class Tastes:

@@ -201,6 +201,12 @@ def pack(M: Floats, B: Floats) -> bytes:
     return bytes(np.concatenate([B, M[_lower_triangle(B.size)]]).astype(FLOAT, copy=False).tobytes())
 
 
+def history_numbers(S: Floats, B: Floats, *, shared: bool) -> tuple[bytes, bytes | None]:
+    """Pack the sums of a history, S (d, d) and B (d,). If several people share S, it is packed apart."""
+    numbers = pack(S, B)
+    return (numbers[: 8 * B.size], numbers[8 * B.size :]) if shared else (numbers, None)
+
+
 def unpack(numbers: bytes, d: int) -> tuple[Floats, Floats]:
     """Unpack M and B, exactly as they were packed."""
     values = np.frombuffer(numbers, dtype=FLOAT).astype(np.float64)

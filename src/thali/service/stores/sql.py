@@ -115,6 +115,8 @@ STATISTICS_COLUMNS = "topics, updates, sequence, numbers, seen"
 HISTORY_COLUMNS = ", ".join(TABLES["histories"])
 #: The value in the table meta that changes whenever a prior is put into use.
 PRIOR_VERSION = "prior_version"
+#: The value in the table meta that changes whenever the prior or the counts of the catalog file do.
+START = "start"
 #: The value in the table meta that changes whenever a user is forgotten.
 FORGETS = "forgets"
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thali.service.stores.records import Statistics, UnusableRecord, unpack
+from thali.service.stores.records import History, Statistics, UnusableRecord, unpack
 from thali.tools.types import Floats, Integers
 
 
@@ -38,6 +38,18 @@ class Topics:
         positions = self.positions(statistics.topics)
         M, B = unpack(statistics.numbers, positions.size)
         return (M, B) if statistics.topics == self.current else move_statistics(M, B, positions, self.d)
+
+    def read_history(self, history: History, shared: bytes | None) -> tuple[Floats, Floats]:
+        """Return the sums S (d, d) and B (d,) of a history over the current topics. shared: S, if it is kept apart."""
+        positions = self.positions(history.topics)
+        S, B = unpack(history.numbers + (shared or b""), positions.size)
+        return (S, B) if history.topics == self.current else move_sums(S, B, positions, self.d)
+
+
+def move_sums(S: Floats, B: Floats, positions: Integers, d: int) -> tuple[Floats, Floats]:
+    """Move the sums of a history to d topics, like :func:`move_statistics`. On new topics, they are 0."""
+    S, B = move_statistics(S, B, positions, d)
+    return S - np.diag(np.isin(np.arange(d), positions, invert=True).astype(np.float64)), B
 
 
 def later_positions(names: Sequence[str], *later: Sequence[str]) -> Integers:

@@ -7,18 +7,30 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thali.service.stores.records import Key, Statistics, StoreError, Writes, different_settings, pack, with_sigma
+from thali.service.stores.records import (
+    History,
+    Key,
+    Statistics,
+    StoreError,
+    Writes,
+    different_settings,
+    history_numbers,
+    pack,
+    with_sigma,
+)
 from thali.service.stores.sql import KEYS, TABLES, VERSION, SqlStore, tables_of
 from thali.service.stores.sqlite import SqliteStore
-from thali.service.stores.topics import Topics, later_positions, move_statistics
+from thali.service.stores.topics import Topics, later_positions, move_statistics, move_sums
 from thali.theory import LEAST_SIGMA
 from thali.tools import checks
 from thali.tools.files import atomic_path
+from thali.tools.types import Integers
 
 FORMAT = "thali-export-1"
 # How many rows are read, or statistics written, at a time.
@@ -144,7 +156,8 @@ def export_learned(store: SqlStore, path: str | Path, progress: Progress = lambd
             topics = Topics(store.topic_sets())
             header = {"format": FORMAT, "topics": topics.sets[-1], "learners": store.learners()}
             file.write(json.dumps(header) + "\n")
-            for rows in _pages(store, "statistics", tables_of(store.version())["statistics"]):
+            tables = tables_of(store.version())
+            for rows in _pages(store, "statistics", tables["statistics"]):
                 for user, learner, *columns in rows:
                     statistics = Statistics(*columns)
                     if statistics.sequence:
@@ -156,6 +169,9 @@ def export_learned(store: SqlStore, path: str | Path, progress: Progress = lambd
                             "B": B.tolist(),
                             "M": M.tolist(),
                         }
+                        known = store.histories(user, learner) if "histories" in tables else []
+                        if known:
+                            line["histories"] = [_history_line(history, store, topics) for history in known]
                         file.write(json.dumps(line) + "\n")
                         count += 1
                 progress(len(rows))
@@ -169,8 +185,10 @@ def import_learned(
 
     The whole file is checked before anything is written. If the store already has statistics of a user and learner in
     the file, that is an error, unless replace is true. In that case the imported statistics replace the stored ones,
-    and undoing feedback from before the import no longer changes them. If a learner's σ differs from that in the store,
-    its M is converted. Topics are matched by name. Topics that the
+    and undoing feedback from before the import no longer changes them. Histories are imported with the statistics, so
+    that they are not learned again and can still be undone. What people have seen stays as it is in the store.
+
+    If a learner's σ differs from that in the store, its M is converted. Topics are matched by name. Topics that the
     store does not have are dropped, and topics that the file does not have start blank. An empty store takes over the
     file's topics and learners.
     """
@@ -216,7 +234,11 @@ def import_learned(
             previous = store.lock_statistics(sorted(imported), blank)
             store.unlearn(imported)  # once more, for impressions that were learned before the lock was acquired
             for key, statistics in previous.items():
-                imported[key].sequence = statistics.sequence + 1
+                imported[key].sequence, imported[key].seen = statistics.sequence + 1, statistics.seen
+            for line in page:
+                for known in line.get("histories", ()):
+                    key = line["user"], line["learner"]
+                    _add_history(store, key, known, positions, topics, imported[key].sequence)
             writes = Writes(statistics=imported)
             for _, learner in imported.keys() - {key for key, old in previous.items() if old.sequence}:
                 writes.count(0, learner, users=1.0)
@@ -224,6 +246,25 @@ def import_learned(
         count += len(page)
         progress(len(page))
     return count
+
+
+def _history_line(history: History, store: SqlStore, topics: Topics) -> dict[str, Any]:
+    """Return a history as it is exported, over the current topics."""
+    S, B = topics.read_history(history, None if history.matrix is None else store.matrix(history.matrix))
+    known = {"name": history.name, "digest": history.digest, "at": history.at, "shared": history.matrix is not None}
+    return {**known, "B": B.tolist(), "S": S.tolist()}
+
+
+def _add_history(
+    store: SqlStore, key: Key, known: dict[str, Any], positions: Integers, topics: Topics, sequence: int
+) -> None:
+    """Add an exported history to a store. positions: of the topics of the file among those of the store."""
+    S, B = move_sums(np.array(known["S"]), np.array(known["B"]), positions, topics.d)
+    numbers, shared = history_numbers(S, B, shared=known["shared"])
+    digest = None if shared is None else sha256(shared).hexdigest()
+    store.add_history(
+        History(*key, known["name"], topics.current, digest, numbers, known["digest"], known["at"], sequence), shared
+    )
 
 
 def _check_file(path: Path, store: SqlStore | None = None) -> tuple[dict[str, Any], int]:
@@ -289,4 +330,14 @@ def _check_line(line: Any, header: dict[str, Any], d: int) -> dict[str, Any]:
     M = checks.floats("M", line["M"], (d, d), "(d, d)")
     if (M != M.T).any() or np.linalg.eigvalsh(M)[0] < 1.0 - 1e-9 * abs(M).max():
         raise ValueError("M must be a symmetric matrix with all eigenvalues at least 1")
+    for known in line.get("histories", ()):
+        for name in ("name", "digest"):
+            checks.text_name(f"{name} of a history", known[name])
+        checks.number("at of a history", known["at"], low=0.0)
+        if not isinstance(known["shared"], bool):
+            raise ValueError(f"shared of a history must be true or false, got {known['shared']!r:.80}")
+        checks.floats("B of a history", known["B"], (d,), "(d,)")
+        S = checks.floats("S of a history", known["S"], (d, d), "(d, d)")
+        if (S != S.T).any():
+            raise ValueError("S of a history must be a symmetric matrix")
     return dict(line)

@@ -12,7 +12,7 @@ from thali.service.http.background import use_catalog
 from thali.service.http.bodies import CatalogBody, ItemBody, ItemsBody
 from thali.service.http.responses import json_response
 from thali.service.http.routes.common import ItemName, authorize, documented
-from thali.service.recommender.handlers.items import find_items
+from thali.service.recommender.handlers.items import find_items, usual_weights
 from thali.service.recommender.operations import FindItems, GetItem, PutItem, PutItems, RemoveItem
 from thali_client.types import CatalogLoaded, Item, Items, ItemsChanged, Topics
 
@@ -43,7 +43,10 @@ async def put_items(request: Request, body: ItemsBody) -> Response:
     """Add, change or remove up to 10,000 items: all of them or, if one is not valid, none."""
     service = authorize(request, "admin")
     changes = [RemoveItem(one.item) if one.remove else PutItem(one.item, one.weights, one.topics) for one in body.items]
-    return json_response(ItemsChanged(await service.batcher.one(PutItems(changes))))
+    # As in a search for items: first apply the changes of other processes, then compute in a thread.
+    await service.batcher.perform(())
+    typical = await asyncio.to_thread(usual_weights, service.recommender.catalog.snapshot(), changes)
+    return json_response(ItemsChanged(await service.batcher.one(PutItems(changes, typical))))
 
 
 @router.post("/v1/catalog", summary="Load the catalog file again", responses=documented(CatalogLoaded))

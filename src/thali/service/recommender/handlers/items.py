@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 
 # The clicks of so many transactions are counted at a time, so that other requests do not have to wait long. After the
 # first of several times, a value in the store records that the quality was not refreshed yet.
-COUNTED, NOT_REFRESHED = 500, "quality_not_refreshed"
+COUNTED, NOT_REFRESHED = 100, "quality_not_refreshed"
 
 
+# In one request, at most this many different sets of topics can be given instead of weights.
+MOST_SETS = 1000
 # The weights that an item usually has, by the names of its topics.
 Typical = dict[tuple[str, ...], dict[Any, float]]
 
@@ -97,7 +99,7 @@ def put_item(transaction: Transaction, operation: PutItem) -> Item:
 def put_items(transaction: Transaction, operation: PutItems) -> int:
     """Add, change or remove many items: all or, if one is not valid, none. Return how many."""
     changes = checked("items", checks.sequence, operation.changes)
-    typical: Typical = {}
+    typical: Typical = {topics: dict(weights) for topics, weights in operation.typical.items()}
     found: dict[str, tuple[Any, dict[Any, float] | None]] = {}
     for index, change in enumerate(changes):
         try:
@@ -118,6 +120,25 @@ def put_items(transaction: Transaction, operation: PutItems) -> int:
         found[str(item.item)] = new
     _record_changes(transaction, list(found.values()))
     return len(found)
+
+
+def usual_weights(catalog: Snapshot, changes: Sequence[PutItem | RemoveItem]) -> Typical:
+    """Return the weights that items with these topics usually have, by the names of their topics.
+
+    Can run in any thread. Topics that are not valid are left out: :func:`put_items` refuses them. Cost: O(nnz) for each
+    set of topics.
+    """
+    number = {str(topic): j for j, topic in enumerate(catalog.topics)}
+    texts = [change.topics for change in changes if isinstance(change, PutItem) and change.topics is not None]
+    sets = {tuple(sorted(topics)) for topics in texts if set(topics) <= number.keys()}
+    if len(sets) > MOST_SETS:
+        raise Refused("items", f"must have at most {MOST_SETS:,} different sets of topics, got {len(sets):,}")
+    found: Typical = {}
+    for topics in sets:
+        row = catalog.typical([number[topic] for topic in topics]) if len(set(topics)) == len(topics) else None
+        if row is not None:
+            found[topics] = {catalog.topics[j]: float(row[j]) for j in np.flatnonzero(row).tolist()}
+    return found
 
 
 def _checked(transaction: Transaction, operation: PutItem, typical: Typical | None) -> Item:
@@ -141,6 +162,9 @@ def _checked(transaction: Transaction, operation: PutItem, typical: Typical | No
         if topic not in topics:
             raise Refused("weights", f"must contain only topics of the catalog, got {topic!r:.80}")
         weights[topic] = checked(f"weights.{topic}", checks.number, weight, low=0.0, high=1.0)
+    live = transaction.recommender.live
+    if live.quality is not None and live.quality_topic not in weights:  # it is learned, so weights need not contain it
+        weights[live.quality_topic] = live.current_quality(item)
     return Item(item, {topic: weight for topic, weight in weights.items() if weight})
 
 
@@ -190,7 +214,9 @@ def refresh_quality(transaction: Transaction, operation: RefreshQuality) -> Refr
     refreshes = counted > 0 or store.meta(NOT_REFRESHED) is not None
     if refreshes and live.quality is not None:
         heading = store.heading()
-        if heading is not None and heading.epoch == live.epoch:
+        if heading is None or heading.epoch != live.epoch:  # a process that has the current catalog will refresh it
+            store.set_meta(NOT_REFRESHED, "1")
+        else:
             store.drop_meta(NOT_REFRESHED)
             store.drop_refreshes(live.epoch)
             store.add_changes(live.epoch, [Change(store.next_change(live.epoch), None, None, transaction.now)])
@@ -202,10 +228,9 @@ def use_catalog(transaction: Transaction, operation: UseCatalog) -> int:
     """Put another catalog into use. Return the number of its items."""
     transaction.write()
     try:
-        transaction.recommender.use_catalog(operation.loaded, discard_changes=operation.discard_changes)
+        transaction.recommender.put_catalog(operation.loaded, operation.path, discard_changes=operation.discard_changes)
     except (ValueError, TypeError) as error:
         raise Refused("catalog", f"must be one that the service can use: {error}") from None
-    transaction.store.set_meta("catalog", operation.path)
     transaction.changes_catalog = True
     return len(operation.loaded.catalog)
 

@@ -10,9 +10,9 @@ import numpy as np
 from thali.service.recommender.learners import Learner
 from thali.service.recommender.operations import Conflict, GetPrior, SetPrior
 from thali.service.recommender.prior_check import BEGAN, stored_checks
-from thali.service.recommender.prior_learning import TOPICS_CHANGED, digest_of
+from thali.service.recommender.prior_learning import FILE_CHANGED, TOPICS_CHANGED, digest_of
 from thali.service.stores.records import StoredPrior
-from thali.service.stores.sql import FORGETS
+from thali.service.stores.sql import FORGETS, START
 from thali_client.types import LearnerPrior, PriorCheck, TopicPrior
 
 if TYPE_CHECKING:
@@ -67,12 +67,14 @@ def set_prior(transaction: Transaction, operation: SetPrior) -> int:
         raise Conflict(f"version of the prior must still be {operation.instead_of}, but another one is in use")
     if operation.topics not in (None, transaction.topics.current):
         raise Conflict(TOPICS_CHANGED)
+    if operation.start not in (None, store.meta(START)):
+        raise Conflict(FILE_CHANGED)
     if operation.users and store.meta(FORGETS) != operation.forgets:
         _refuse_forgotten(transaction, operation)
     version = store.versions()[2] + 1
     if operation.prior is None:
         store.drop_meta(BEGAN + operation.learner)
-    elif kept is None or kept.prior is None:
+    elif kept is None or kept.prior is None or store.meta(BEGAN + operation.learner) is None:
         store.set_meta(BEGAN + operation.learner, repr(transaction.now))
     content = None if operation.prior is None else json.dumps(operation.prior.content)
     store.set_prior(
