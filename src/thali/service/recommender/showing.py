@@ -81,6 +81,16 @@ def by_topic(policy: LinearPolicy, state: LinearState, numbers: Explanation) -> 
     return parts
 
 
+def _shares(belief: Floats, others: bytes | None) -> tuple[list[float], list[float]]:
+    """Return the parts of each belief that come from others, as stored with the list, and from the user."""
+    if others is None:
+        return [0.0] * belief.size, belief.tolist()
+    part = np.frombuffer(others, dtype="<f8")
+    rest = belief - part
+    rest[np.abs(rest) < ROUNDING] = 0.0
+    return part.tolist(), rest.tolist()
+
+
 def describe(
     shown: Impression,
     numbers: Explanation,
@@ -94,7 +104,7 @@ def describe(
     kind: the class of the result, :class:`thali_client.types.Shown` or a subclass; more: its additional fields. parts:
     the result of :func:`by_topic`, if the list is to be explained by topic and in words.
     """
-    others = [0.0] * len(shown.items) if shown.others is None else np.frombuffer(shown.others, dtype="<f8").tolist()
+    others, yours = _shares(numbers.belief, shown.others)
     topics, values = [topic_names[j] for j in numbers.topics.tolist()], numbers.gains.tolist()
     items, begin = [], 0
     for k, (item, size, belief, exploration) in enumerate(
@@ -103,10 +113,7 @@ def describe(
         end = begin + size
         item_topics = topics[begin:end]
         gains = dict(zip(item_topics, values[begin:end]))  # noqa: B905 (strict takes time, and the lengths are equal)
-        you = belief - others[k]
-        if abs(you) < ROUNDING:
-            you = 0.0
-        described = ShownItem(k, item, item_topics, gains, belief, exploration, others[k], you)
+        described = ShownItem(k, item, item_topics, gains, belief, exploration, others[k], yours[k])
         if parts is not None:
             own = [Parts(*row) for row in parts[begin:end].tolist()]
             described.by_topic = dict(zip(item_topics, own, strict=True))
