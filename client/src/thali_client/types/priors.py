@@ -72,7 +72,7 @@ class LearnerPrior:
     learns: bool
     """Whether the learner uses learned priors."""
     version: int
-    """Grows with each learned prior; 0 if there has been none."""
+    """Grows with each learned prior, by 1 or more; 0 if there has been none."""
     learned_at: float | None
     """Unix time in seconds."""
     people: int | None
