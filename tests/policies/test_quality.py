@@ -182,6 +182,12 @@ def test_the_newest_items_are_tried_and_at_most_one_in_a_hundred():
     fewer = quality.values(trial=50, most_tried=2)
     np.testing.assert_array_equal(fewer[[298, 299]], best)
     np.testing.assert_array_equal(fewer[:298], plain[:298])
+    among = np.ones(300, dtype=bool)
+    among[[5, 299, np.argmax(plain * (n >= 50))]] = False  # 5 is not tried anyway
+    others = quality.values(trial=50, most_tried=2, among=among)
+    np.testing.assert_array_equal(others[[100, 298]], plain[(n >= 50) & among].max())
+    rest = np.setdiff1d(np.arange(300), [100, 298])
+    np.testing.assert_array_equal(others[rest], plain[rest])
     np.testing.assert_array_equal(thali.Quality(4).values(trial=50), thali.Quality(4).values())  # none is known
 
 
@@ -235,6 +241,7 @@ def test_a_file_is_read_back_exactly_and_a_damaged_one_is_refused(tmp_path, prio
         (lambda q: q.values(1.0, rng=0), "beta of values must be 0 if values are drawn with rng, got 1.0"),
         (lambda q: q.values(rng="a"), "rng of values must be a whole number"),
         (lambda q: q.values(trial=-1), "trial of values must be a number of at least 0, got -1"),
+        (lambda q: q.values(among=[True]), r"among of values must have shape \(3,\), one for each item, got \(1,\)"),
         (lambda q: q.values(most_tried=0), "most_tried of values must be a whole number of at least 1, got 0"),
         (lambda q: q.refresh(thali.Catalog(np.eye(3)), 0), "topic of refresh must be steady.* got 0, which fades"),
         (lambda q: q.refresh(thali.Catalog(np.eye(3))), "topic must be in the catalog, got 'quality'"),

@@ -313,7 +313,7 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
 
     from thali.policies import POLICIES
     from thali.service.recommender import Recommender
-    from thali.service.recommender.live_catalog import content_digest
+    from thali.service.recommender.live_catalog import DifferentCatalog
     from thali.service.recommender.loading import load
     from thali.service.recommender.recommender import DAY_S
     from thali.service.stores.transfer import PATIENCE_S
@@ -325,16 +325,11 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
     with _open(url, new=True) as opened, opened.transaction(PATIENCE_S):
         opened.migrate()
         running = json.loads(opened.meta("running") or "{}")
-        last_catalog, heading, hide = opened.meta("catalog"), opened.heading(), opened.meta("hide")
+        last_catalog, hide = opened.meta("catalog"), opened.meta("hide")
     if catalog is None and last_catalog is None:
         raise ValueError(f"catalog must be given with --catalog, because no service has used store {url} yet")
     file = load(str(catalog or last_catalog))
     loaded = file.catalog
-    if heading is not None and heading.digest != content_digest(loaded):
-        raise ValueError(
-            f"catalog must be the one that the store uses, got a different one in {catalog or last_catalog}; "
-            "to switch to it, run 'thali serve' with it first"
-        )
     if not running:
         running = {
             "default": {"policy": "CascadeLSB", "K": 10, "sigma": None, "examined": None, "share": 1.0, "prior": True}
@@ -342,14 +337,25 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
     policies: dict[str, Any] = {}
     for name, settings in running.items():
         prior = file.prior if settings.get("prior") else None
-        policy: Any = POLICIES[settings["policy"]](
-            loaded, 1, sigma=settings["sigma"], examined=settings["examined"], prior=prior
-        )
+        sigma = settings.get("given_sigma", settings["sigma"])  # older versions stored only the σ in use
+        policy: Any = POLICIES[settings["policy"]](loaded, 1, sigma=sigma, examined=settings["examined"], prior=prior)
         policies[name] = policy.variant(settings["K"])  # K may exceed the number of items
     shares = {name: settings["share"] for name, settings in running.items()}
-    return Recommender(
-        policies, url, shares=shares, keep=keep_days * DAY_S, hide=hide or "nothing", quality=file.quality
-    )
+    try:
+        return Recommender(
+            policies,
+            url,
+            shares=shares,
+            keep=keep_days * DAY_S,
+            hide=hide or "nothing",
+            quality=file.quality,
+            learn_prior=[name for name, settings in running.items() if settings.get("learns_prior")],
+            same_catalog=True,
+        )
+    except DifferentCatalog as error:
+        raise ValueError(
+            f"{error} in {catalog or last_catalog}; to switch to it, run 'thali serve' with it first"
+        ) from None
 
 
 @contextmanager

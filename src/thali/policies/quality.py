@@ -177,7 +177,13 @@ class Quality:
         return np.sqrt(mean * (1.0 - mean) / (self.prior.strength + self._examined + 1.0))
 
     def values(
-        self, beta: float = 0.0, rng: Any = None, *, trial: float = 0.0, most_tried: int | None = None
+        self,
+        beta: float = 0.0,
+        rng: Any = None,
+        *,
+        trial: float = 0.0,
+        most_tried: int | None = None,
+        among: Booleans | None = None,
     ) -> Floats:
         """Return a value for each item (L,), in [0, 1]: the mean plus β deviations, or a draw.
 
@@ -189,6 +195,7 @@ class Quality:
             By default, none.
         most_tried: at most this many items are tried at a time, the newest first. By default, one in a hundred, and at
             least one. A list can consist of tried items if there are K of them or more.
+        among: bool (L,), which items can be shown. The others are not tried. By default, all.
         """
         beta = checks.number("beta of values", beta, low=0.0)
         trial = checks.number("trial of values", trial, low=0.0)
@@ -204,10 +211,14 @@ class Quality:
                 rng = stream(checks.integer("rng of values", rng, low=0), "quality")
             a, b = self.prior
             values = np.asarray(rng.beta(a + self._clicked, b + self._examined - self._clicked))
+        if among is None:
+            among = np.ones(self.L, dtype=np.bool_)
+        elif np.shape(among) != (self.L,):
+            raise ValueError(f"among of values must have shape ({self.L},), one for each item, got {np.shape(among)}")
         known = self._examined >= trial
-        if known.any():
-            tried = np.flatnonzero(~known)[-most_tried:]
-            values[tried] = np.maximum(values[tried], values[known].max())
+        if (known & among).any():
+            tried = np.flatnonzero(~known & among)[-most_tried:]
+            values[tried] = np.maximum(values[tried], values[known & among].max())
         return values
 
     def refresh(
@@ -226,7 +237,7 @@ class Quality:
         were added to the catalog are added here too (:meth:`grow`).
 
         beta, rng, trial, most_tried: as for :meth:`values`, but β is 1 by default, or 0 with rng. docs/quality.md has
-        the measurement behind this default.
+        the measurement behind this default. Items that were removed from the catalog are not tried.
         """
         checks.instance("catalog of refresh", catalog, Catalog)
         if catalog.fading[catalog.topic_index(topic)]:
@@ -239,7 +250,8 @@ class Quality:
             beta = USUAL_BETA if rng is None else 0.0
         grown = self.copy()
         grown.grow(catalog.L)
-        catalog.put_column(topic, grown.values(beta, rng, trial=trial, most_tried=most_tried))
+        values = grown.values(beta, rng, trial=trial, most_tried=most_tried, among=catalog.present)
+        catalog.put_column(topic, values)
         self.grow(catalog.L)
         self._learned = grown._learned
 

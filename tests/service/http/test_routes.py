@@ -204,7 +204,7 @@ def test_history_export_and_forgetting(service, client):
     np.testing.assert_array_equal(learned.pop("M"), library.state.M[0])
     np.testing.assert_array_equal(learned.pop("B"), library.state.B[0])
     np.testing.assert_allclose(learned.pop("estimate"), library.policy.estimate(library.state)[0], rtol=1e-12)
-    assert learned == {"histories": []}
+    assert learned == {"histories": [], "sums": [], "seen": []}
 
     assert asdict(client.forget("zoë x%2F")) == {"user": "zoë x%2F", "impressions": 4, "updates": 3}
     for ask in (client.user, client.forget, client.export):

@@ -10,7 +10,7 @@ import thali
 from thali.service.recommender import Recommender, Refused
 from thali.service.recommender.loading import LoadedCatalog
 from thali.service.recommender.operations import AddHistory, UseCatalog
-from thali.service.recommender.seen import MOST_ITEMS, HideRule, SeenLists, item_hashes
+from thali.service.recommender.seen import MOST_ITEMS, HideRule, ItemNumbers, SeenLists, item_hashes
 from thali.service.recommender.tastes import OVERHEAD_BYTES
 from thali.service.stores.records import UnusableRecord
 
@@ -229,3 +229,20 @@ def test_examined_items_are_hidden_from_somebody_who_has_clicked_very_often(tmp_
             shown |= set(names(found))
             rec.feedback(found.id, [])
         assert rec.tastes.get(("ana", "default")).seen.items.size == MOST_ITEMS
+
+
+@settings(max_examples=30)
+@given(st.lists(st.sampled_from(["put", "remove", "find"]), max_size=30), st.integers(0, 2**31))
+def test_items_are_found_by_their_hashes_while_the_catalog_changes(steps, seed):
+    rng = np.random.default_rng(seed)
+    catalog = films()
+    found, every = ItemNumbers(catalog), [*catalog.items, *(f"new {n}" for n in range(5))]
+    for step in [*steps, "find"]:
+        name = every[rng.integers(len(every))]
+        if step == "put":
+            catalog.put(name, rng.random(catalog.d))
+        elif step == "remove" and catalog.find(name) is not None:
+            catalog.remove(name)
+        elif step == "find":
+            expected = [-1 if catalog.find(one) is None else catalog.find(one) for one in every]
+            assert found.find(item_hashes(every)).tolist() == expected

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from recommending import SIGMA, K, assert_same, everything, films, learned, recommender
+from recommending import SIGMA, Clock, K, assert_same, everything, films, learned, recommender
 from typer.testing import CliRunner
 
 import thali
@@ -251,6 +251,8 @@ def test_a_person_about_whom_a_changed_file_says_nothing_has_nothing_learned_fro
         table(path, [("ana", "film 1", 2), ("bob", "film 1", 1), ("cyd", "film 2", 5)])
         assert learn_history(rec, path, name="history", weight=WEIGHT, at_least=4)[:5] == (1, 0, 1, "like", 2)
         assert_same(learned(rec, "ana"), (0, np.eye(4), np.zeros(4)))
+        assert rec.user("ana").learners["default"].histories == []
+        assert forget_history(rec, "history") == 1  # cyd
 
 
 def test_a_threshold_or_a_file_with_nothing_to_learn_is_refused_and_removes_nothing(tmp_path):
@@ -465,3 +467,24 @@ def test_the_command_uses_the_weight_of_a_fitted_catalog(tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "_weight_of_a_like", lambda *a: weights.append(real(*a)) or weights[-1])
     assert command(tmp_path, path, "--catalog", tmp_path / "films.parquet")[0] == 0
     assert weights == [start.weight]
+
+
+def test_an_export_contains_histories_and_what_was_seen(store_url, tmp_path):
+    path = table(tmp_path / "likes.csv", [("ana", "film 2"), ("ana", "film 1"), ("bob", "film 1")], ("user", "item"))
+    clock = Clock()
+    with recommender(store_url, hide="examined", clock=clock) as rec:
+        learn_history(rec, path, name="ratings", weight=WEIGHT)
+        clock.tick()
+        shown = rec.recommend("ana")
+        rec.feedback(shown.id, [1])
+        rec.remove_item("film 1")
+        exported = rec.export("ana")["learners"]["default"]
+        (history,) = exported.sums
+        W = films().dense
+        assert (history.name, history.learned_at, exported.histories) == ("ratings", clock() - 1.0, ["ratings"])
+        np.testing.assert_allclose(history.S, WEIGHT * W.T @ W, rtol=1e-12)
+        np.testing.assert_allclose(history.B, WEIGHT * (W[1] + W[2]), rtol=1e-12)
+        known, seen = exported.seen
+        assert (known.at, known.items, known.clicked) == (clock() - 1.0, ["film 2", None], [True, True])
+        first = [item.item for item in shown.items[:2]]
+        assert (seen.at, seen.items, seen.clicked) == (pytest.approx(shown.shown_at), first, [False, True])

@@ -9,7 +9,7 @@ import thali
 from thali.service.recommender import Conflict, Recommender, Refused
 from thali.service.recommender.live_catalog import MOST_TRIED, TRIAL
 from thali.service.recommender.loading import LoadedCatalog
-from thali.service.recommender.operations import PutItem, UseCatalog
+from thali.service.recommender.operations import AddPast, PutItem, UseCatalog
 from thali.service.recommender.prior_learning import PriorDraw
 
 L = 20
@@ -337,3 +337,27 @@ def test_a_failed_commit_of_a_new_catalog_leaves_the_old_one(store_url, monkeypa
         monkeypatch.setattr(rec.store, "commit", commit)
         assert names(rec.recommend("ana")) == before
         assert rec.catalog.L == L
+
+
+def test_a_number_and_its_text_are_counted_together(store_url):
+    catalog = thali.Catalog(np.full((4, 2), 0.5), ["5", "6", "7", "8"], ["crime", "quality"], fading=[True, False])
+    quality = thali.Quality(4)
+    with Recommender(thali.CascadeLSB(catalog, K=2), store_url, quality=quality) as rec:
+        rec.perform([AddPast("ana", [5], [0]), AddPast("bob", ["5", 6], [1]), AddPast("bob", ["5"], [])], whole=True)
+        rec.refresh_quality()
+        assert counts(rec) == {"5": (3.0, 1.0), "6": (1.0, 1.0)}
+
+
+def test_removed_items_are_not_tried_in_place_of_others(store_url):
+    with recommender(store_url) as rec:
+        for name in ("older", "old", "new", "newer"):
+            rec.put_item(name, topics=["crime"])
+        for _ in range(2):
+            click(rec, "ana", np.random.default_rng(0))
+            rec.refresh_quality()
+            rec.recommend("ana")
+            for name in ("new", "newer"):
+                if rec.live.find(name) is not None:
+                    rec.remove_item(name)
+        best = rec.catalog.dense_column("quality").max()
+        assert [rec.live.weights(name)["quality"] for name in ("older", "old")] == [best, best]

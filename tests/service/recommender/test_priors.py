@@ -5,14 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recommending import Clock, K, films, learned, names, recommender
+from recommending import Clock, K, films, learned, names, rated, recommender
 from storing import transaction
+from typer.testing import CliRunner
 
 import thali
+from thali.cli.app import app
 from thali.service.recommender import Conflict, Recommender, Refused, Unknown
-from thali.service.recommender.loading import LoadedCatalog
+from thali.service.recommender.loading import LoadedCatalog, load
 from thali.service.recommender.operations import AddHistory, ForgetUser, SetPrior, UseCatalog
 from thali.service.recommender.prior_learning import PriorDraw
+from thali.starting import Start
 
 PEOPLE = 12
 
@@ -345,3 +348,56 @@ def test_learning_does_not_depend_on_the_sigma_of_the_store(store_url):
         rec.feedback(shown.id, [0])
         rec.undo(shown.id)
         assert (learned(rec, "u1")[1] == before[1]).all()
+
+
+def test_lists_shown_while_no_learned_prior_was_in_use_are_not_judged(store_url):
+    """The service is restarted without learning, and then with it again. The prior of the first time is used again."""
+    clock = Clock()
+    with with_prior(store_url, clock=clock) as rec:
+        people(rec, 4)
+        clock.tick()
+        rec.learn_prior()
+        people(rec, 2, lists=3, begin=50)
+        assert sum(group.answered for group in rec.check_prior().lists) == 6
+    clock.tick()
+    with Recommender(thali.CascadeLSB(films(), K=K, prior=base_prior()), store_url, clock=clock) as fixed:
+        people(fixed, 10, begin=100)
+    clock.tick()
+    with with_prior(store_url, clock=clock) as rec:
+        assert rec.prior()["default"].version == 1
+        people(rec, 2, lists=3, begin=200)
+        check = rec.check_prior()
+        assert sum(group.answered for group in check.lists) == 6
+        assert check.since == clock()
+        clock.tick()
+        rec.learn_prior()
+        assert sum(group.answered for group in rec.check_prior().lists) == 6
+
+
+def test_topics_that_are_too_small_for_a_prior_are_refused(store_url):
+    catalog = thali.Catalog(films().dense * [1.0, 1.0, 1.0, 1e-7], films().items, films().topics)
+    with Recommender(thali.CascadeLSB(catalog, K=K), store_url, learn_prior=True) as rec:
+        people(rec, 3)
+        with pytest.raises(Refused, match=r"learner must be one whose statistics allow to learn a prior: .* of Prior must be"):
+            rec.learn_prior()
+        assert rec.prior()["default"].source == "none"
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+def test_a_replay_predicts_with_the_learned_prior_that_is_in_use(tmp_path, fitted):
+    url, path = f"sqlite:///{tmp_path}/taste.db", tmp_path / "films.parquet"
+    catalog, quality = rated()
+    if fitted:
+        Start(catalog, thali.Prior(np.full(5, 0.2), np.eye(5) * 0.2, sigma=0.3), quality, 1.0, 3).save(path)
+    else:
+        thali.save_catalog(catalog, path)
+    file = load(str(path))
+    policy = thali.CascadeLSB(file.catalog, K=K, prior=file.prior)
+    with Recommender(policy, url, learn_prior=True, quality=file.quality, catalog_path=str(path)) as rec:
+        people(rec)
+        rec.learn_prior()
+        shown = rec.recommend("new here")
+        (tmp_path / "log.jsonl").write_text(json.dumps({"user": "also new", "items": names(shown), "clicked": []}))
+        done = CliRunner().invoke(app, ["replay", str(tmp_path / "log.jsonl"), "--store", url])
+        assert done.exit_code == 0, done.output
+        assert rec.history("also new")[0].click_probability == shown.click_probability

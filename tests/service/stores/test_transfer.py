@@ -63,7 +63,7 @@ def test_a_backup_is_complete_and_fits_either_kind_of_store(store_url, other_sto
     fill(store_url)
     before = rows(store_url)
     assert all(before[table] for table in TABLES)
-    with recommender(store_url, hide="examined:1") as rec:  # in use
+    with recommender(store_url, hide="examined:1", learn_prior=True) as rec:  # in use
         with opened(store_url) as store:
             assert backup(store, tmp_path / "b.db") == 1 + sum(map(len, before.values()))
         rec.recommend("later")

@@ -79,6 +79,30 @@ class HistoryPage:
 
 
 @dataclass(frozen=True, slots=True)
+class HistorySums:
+    """What a learner knows about a user from elsewhere (``thali learn-from``)."""
+
+    name: str
+    learned_at: float
+    """Unix time in seconds."""
+    S: list[list[float]]
+    """Σ c·xxᵀ over what is known."""
+    B: list[float]
+    """Σ c·x over the likes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenItems:
+    """What a user has seen of a list, or what they are known to like from a history."""
+
+    at: float
+    """When the list was shown, or when the history was learned: Unix time in seconds."""
+    items: list[Any]
+    """None for an item that is no longer in the catalog."""
+    clicked: list[bool]
+
+
+@dataclass(frozen=True, slots=True)
 class LearnerStatistics:
     """Sufficient statistics of a learner for one user."""
 
@@ -91,6 +115,10 @@ class LearnerStatistics:
     """θ̄."""
     histories: list[str] = field(default_factory=list)
     """Names of the histories that M and B include."""
+    sums: list[HistorySums] = field(default_factory=list)
+    """The histories themselves."""
+    seen: list[SeenItems] = field(default_factory=list)
+    """What the user has seen, as far as it is remembered in order not to show it again; oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

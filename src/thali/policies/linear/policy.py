@@ -214,6 +214,11 @@ class LinearPolicy(Policy):
         return self._prior
 
     @property
+    def given_sigma(self) -> float | None:
+        """The σ that this policy was created with, or None if it uses the default, which depends on the prior."""
+        return self._given_sigma
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The settings on which M and B depend."""
         return {

@@ -209,6 +209,8 @@ def warm(recommender: Recommender) -> None:
 
     If the search engine is not compiled yet, it is compiled in the background. Otherwise, its search index is built.
     """
+    if not recommender.hide.hides_nothing:
+        recommender.live.numbers.prepare()
     for learner in recommender.learners.values():
         K = min(learner.policy.K, len(recommender.catalog))
         if K > 0:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -123,7 +123,7 @@ class Likes:
             liked = np.asarray(self.likes.sum(axis=0), dtype=np.float64).ravel()[self._present]
             people = (np.diff(self.likes.indptr) > 0).astype(np.float64)
             self._spread = noise(Known(self.likes, people, np.full(liked.size, people.sum()), liked))[1]
-        return learner.stored_sigma**2 / self._spread
+        return learner.policy.sigma**2 / self._spread
 
     def sums(self, person: Person, learner: Learner) -> tuple[Floats, Floats]:
         """Return S and B of a person."""
@@ -271,16 +271,18 @@ def learn_history(
         unit=data.unit, skipped=len(people) - len(learnable), unanswered=data.unanswered, missing=data.missing
     )
     try:
-        ordered = [*learnable, *emptied]
-        for page in (ordered[begin : begin + PAGE] for begin in range(0, len(ordered), PAGE)):
+        for page in _pages(learnable):
             changed = recommender.perform([_operation(recommender, data, p, name, learner) for p in page], whole=True)
-            new = [person for person, change in zip(page, changed, strict=True) if change and person.used]
+            new = [person for person, change in zip(page, changed, strict=True) if change]
             done = done._replace(
                 replaced=done.replaced + sum(person.user in with_history for person in new),
                 people=done.people + len(new),
-                known=done.known + sum(not c for p, c in zip(page, changed, strict=True) if p.used),
+                known=done.known + changed.count(False),
                 used=done.used + sum(person.used for person in new),
             )
+            progress(len(page))
+        for page in _pages(emptied):
+            _remove(recommender, name, [person.user for person in page])
             progress(len(page))
     except KeyboardInterrupt:
         raise LearningInterrupted(done) from None
@@ -301,15 +303,24 @@ def forget_history(
         return 1
     removed, after = 0, ""
     while users := _page(recommender, name, after):
-        results = recommender.perform([RemoveHistory(one, name) for one in users])
-        for result in results:
-            # Unknown: another process has removed it in the meantime.
-            if isinstance(result, BaseException) and not isinstance(result, Unknown):
-                raise result
-        count = sum(not isinstance(result, Unknown) for result in results)
+        count = _remove(recommender, name, users)
         removed, after = removed + count, users[-1]
         progress(count)
     return removed
+
+
+def _remove(recommender: Recommender, name: str, users: Sequence[str]) -> int:
+    """Remove the history with this name of some users. Return how many of them had one."""
+    results = recommender.perform([RemoveHistory(one, name) for one in users])
+    for result in results:
+        # Unknown: another process has removed it in the meantime.
+        if isinstance(result, BaseException) and not isinstance(result, Unknown):
+            raise result
+    return sum(not isinstance(result, Unknown) for result in results)
+
+
+def _pages(people: Sequence[Person]) -> Iterator[Sequence[Person]]:
+    return (people[begin : begin + PAGE] for begin in range(0, len(people), PAGE))
 
 
 def _people(recommender: Recommender, data: Likes | Lists, source: Path) -> list[Person]:
@@ -330,11 +341,7 @@ def _people(recommender: Recommender, data: Likes | Lists, source: Path) -> list
 def _operation(
     recommender: Recommender, data: Likes | Lists, person: Person, name: str, learner: str | None
 ) -> AddHistory:
-    if person.used:
-        S, B = data.sums(person, recommender.find_learner(person.user, learner))
-    else:
-        d = recommender.catalog.d
-        S, B = np.zeros((d, d)), np.zeros(d)
+    S, B = data.sums(person, recommender.find_learner(person.user, learner))
     return AddHistory(person.user, name, S, B, person.liked, person.digest, learner, isinstance(data, Likes))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -104,16 +104,21 @@ class Learners(Mapping[str, Learner]):
         """The catalog that all learners share."""
         return next(iter(self._learners.values())).policy.catalog
 
-    def describe(self) -> dict[str, dict[str, Any]]:
-        """Return the settings of all learners. The store keeps them for commands such as ``thali replay``."""
+    def describe(self, prior_learners: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Return the settings of all learners. The store keeps them for commands such as ``thali replay``.
+
+        prior_learners: the names of those that use learned priors.
+        """
         return {
             name: {
                 "policy": type(learner.policy).__name__,
                 "K": learner.policy.K,
-                "sigma": learner.policy.sigma,
+                "sigma": learner.start.sigma,
+                "given_sigma": learner.start.given_sigma,
                 "examined": learner.policy.examined,
                 "share": learner.share,
                 "prior": learner.start.prior is not None,
+                "learns_prior": name in prior_learners,
             }
             for name, learner in self._learners.items()
         }

@@ -13,7 +13,7 @@ from thali.catalog.catalog import Catalog
 from thali.catalog.snapshot import weights_by_topic
 from thali.policies.quality import Quality
 from thali.service.recommender.seen import ItemNumbers
-from thali.service.stores.records import Heading, StoreError
+from thali.service.stores.records import Change, Heading, StoreError
 from thali.service.stores.sql import SqlStore
 
 # Longer texts are not numbers. Python refuses to convert very long ones.
@@ -23,6 +23,10 @@ QUALITY = "quality"
 # An item with fewer examinations than this is tried: see Quality.values. docs/quality.md has the measurement. Only few
 # are tried at a time, so that a list has room for what people like when many items are new.
 TRIAL, MOST_TRIED = 50.0, 2
+
+
+class DifferentCatalog(ValueError):  # noqa: N818 (named after what was found)
+    """The catalog is not the one that the store uses."""
 
 
 class LiveCatalog:
@@ -45,6 +49,11 @@ class LiveCatalog:
                 f"quality of Recommender needs a catalog with the topic {QUALITY!r} and as many items, got {catalog!r} "
                 f"and {quality!r}"
             )
+        if quality is not None and catalog.fading[list(map(str, catalog.topics)).index(QUALITY)]:
+            raise ValueError(
+                f"the topic {QUALITY!r} of Recommender's catalog must be steady, which is fading=False in "
+                "thali.Catalog, got one that fades"
+            )
         self._start_quality = quality
         #: The quality of all items as it was last refreshed, or None if the catalog has none.
         self.quality = quality
@@ -57,14 +66,20 @@ class LiveCatalog:
         # Changed items by their names as text: name, and weights before the first change or None if it did not exist.
         self._original: dict[str, tuple[Any, dict[Any, float] | None]] = {}
 
-    def set_up(self, store: SqlStore, *, replace: bool) -> None:
+    def set_up(self, store: SqlStore, now: float, *, replace: bool, same: bool = False) -> None:
         """Apply the changes in the store. If the store has another catalog, first begin a new epoch.
 
-        replace: whether a new epoch may discard changes that were made to items of the other catalog.
+        replace: whether a new epoch may discard changes that were made to items of the other catalog. same: raise
+        :class:`DifferentCatalog` instead of replacing the catalog of the store. now: the time, in seconds since 1970.
         """
         heading = store.heading()
         if heading is None or heading.digest != self._digest:
-            changes = 0 if heading is None else store.item_change_count(heading.epoch)
+            changes = 0
+            if heading is not None:
+                if same:
+                    raise DifferentCatalog("catalog must be the one that the store uses, got a different one")
+                store.lock_catalog(heading.epoch)  # waits for changes that other processes have not committed yet
+                changes = store.item_change_count(heading.epoch)
             if changes and not replace:
                 raise ValueError(
                     "catalog must be the one that the store already uses: with another catalog, the changes made to "
@@ -73,6 +88,10 @@ class LiveCatalog:
                 )
             heading = Heading(1 if heading is None else heading.epoch + 1, self._digest, 0)
             store.add_catalog(heading.epoch, self._digest)
+            if self._start_quality is not None and store.quality():  # clicks that were counted with earlier catalogs
+                seq = store.next_change(heading.epoch)
+                store.add_changes(heading.epoch, [Change(seq, None, None, now)])
+                heading = heading._replace(changes=seq)
         self.epoch, self._applied = heading.epoch, 0
         self.apply_changes(store, heading.changes)
 

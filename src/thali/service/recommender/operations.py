@@ -203,6 +203,8 @@ class PutItems:
     changes: Sequence[PutItem | RemoveItem]
     typical: Mapping[tuple[str, ...], Mapping[Any, float]] = field(default_factory=dict)
     """The usual weights by sets of topics that were computed before (:func:`usual_weights`)."""
+    epoch: int | None = None
+    """The epoch of the catalog from which they were computed."""
 
 
 @dataclass(frozen=True, slots=True)

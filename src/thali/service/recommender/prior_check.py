@@ -57,11 +57,12 @@ class Checker:
             return None
         with store.transaction(PATIENCE_S, write=False):
             began = store.meta(BEGAN + self.learner.name)
-            since = self.prior.at if began is None else min(self.prior.at, float(began))
+            since = self.prior.at if began is None else float(began)
             lists = store.latest_answered(self.learner.name, id_floor(since), MOST_LISTS)
-        own = [shown for shown in lists if shown.id >= id_floor(self.prior.at)]
+        latest = max(since, self.prior.at)  # since when this version has been in use
+        own = [shown for shown in lists if shown.id >= id_floor(latest)]
         if sum((shown.number or 0) <= FIRST_LISTS for shown in own) >= LEAST_LISTS:
-            lists, since = own, self.prior.at
+            lists, since = own, latest
         clicked = np.array([float(bool(shown.clicked)) for shown in lists])
         number = np.array([shown.number or 0 for shown in lists], dtype=np.int64)
         predicted = np.array([shown.predicted for shown in lists])

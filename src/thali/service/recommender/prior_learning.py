@@ -86,7 +86,10 @@ class PriorDraw:
 
     def learn(self) -> SetPrior:
         """Learn the prior, and return the operation that puts it into use."""
-        prior = self._prior()
+        try:
+            prior = self._prior()
+        except ValueError as error:
+            raise Refused("learner", f"must be one whose statistics allow to learn a prior: {error}") from None
         users = dict(self.users)
         return SetPrior(
             *(self.name, prior, len(users)),

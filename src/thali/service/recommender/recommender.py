@@ -111,6 +111,8 @@ class Recommender:
     start_digest: a digest of the prior and the counts in this file, by which other processes notice new ones.
     new_catalog: whether this catalog may replace a different one in the store even if that one's items were changed by
         :meth:`put_item` or :meth:`remove_item`. Those changes are then lost.
+    same_catalog: whether this catalog must be the one that the store uses, if it uses one already. This is for
+        programs that open the store of a service for a short time, and must not replace its catalog.
 
     Cost: see docs/performance.md. The store needs 4·d·(d+3) bytes and about 100 more per user and learner.
 
@@ -148,6 +150,7 @@ class Recommender:
         catalog_path: str | None = None,
         start_digest: str | None = None,
         new_catalog: bool = False,
+        same_catalog: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.learners = Learners(policy, shares)
@@ -191,12 +194,13 @@ class Recommender:
         self._lock = Lock()
         self._stale = False  # whether this process committed item changes that it has not applied to its catalog yet
         self._identity = ""
+        self._uncommitted_reset = False
         self._blank: Statistics | None = None
         self._blanks: dict[str, Taste] = {}
         self.store = open_store(store) if isinstance(store, str) else store
         try:
             with self.store.transaction(PATIENCE_S):
-                self._set_up(new_catalog=new_catalog)
+                self._set_up(new_catalog=new_catalog, same_catalog=same_catalog)
                 if catalog_path is not None:
                     self.store.set_meta("catalog", catalog_path)
                     self._announce(start_digest)
@@ -204,7 +208,7 @@ class Recommender:
             self.store.close()
             raise
 
-    def _set_up(self, *, new_catalog: bool) -> None:
+    def _set_up(self, *, new_catalog: bool, same_catalog: bool = False) -> None:
         """Create or migrate the tables, and register topics, learners and catalog. Call in a transaction."""
         store = self.store
         store.migrate()
@@ -216,12 +220,11 @@ class Recommender:
         if not sets or sets[-1] != topics:
             store.add_topics(len(sets), topics)
             sets = [*sets, topics]
-            for name in store.meta_with_prefix(BEGAN):  # priors that were learned for other topics are not used
-                store.drop_meta(name)
         self.topics = Topics(sets)
         self._set_up_learners()
-        self.live.set_up(store, replace=new_catalog)
+        self.live.set_up(store, self.clock(), replace=new_catalog, same=same_catalog)
         self._use_priors(store.versions()[2])
+        self._note_learned_priors()
         self._generation = store.generation()
         self._identity = identity  # last, so that everything is tried again after a failure
 
@@ -243,7 +246,7 @@ class Recommender:
             learner.stored_sigma = known.get(name, settings)["sigma"]
         if store.meta("hide") != self.hide_text:
             store.set_meta("hide", self.hide_text)
-        running = json.dumps(self.learners.describe())
+        running = json.dumps(self.learners.describe(self.prior_learners))
         if store.meta("running") != running:
             store.set_meta("running", running)
 
@@ -259,6 +262,16 @@ class Recommender:
                 del self.priors[name]
                 self.learners[name].use(None)
         self._prior_version = version
+
+    def _note_learned_priors(self) -> None:
+        """Keep in the store since when each learner has had learned priors without interruption."""
+        for name in self.learners:
+            in_use = name in self.priors and self.priors[name].prior is not None
+            began = self.store.meta(BEGAN + name)
+            if in_use and began is None:
+                self.store.set_meta(BEGAN + name, repr(self.clock()))
+            elif not in_use and began is not None:
+                self.store.drop_meta(BEGAN + name)
 
     @property
     def blank(self) -> Statistics:
@@ -327,31 +340,37 @@ class Recommender:
                 self._reset()
         if changed or self._stale:
             epoch, changes, priors = self.store.versions()
-            self._stale = False
+            again = False
             if epoch not in (self.live.epoch, self._unusable_epoch) and self.load_catalog is not None:
-                self._follow_catalog(epoch)
+                again = self._follow_catalog(epoch)
             elif epoch == self.live.epoch:  # otherwise, this process goes on with the catalog it has
                 self.live.apply_changes(self.store, changes)
                 if priors != self._prior_version and self.load_catalog is not None:
                     start = self.store.meta(START)
                     if start not in (None, self.start_digest):
-                        self._follow_catalog(epoch)
+                        again = self._follow_catalog(epoch)
             if priors != self._prior_version:
                 self._use_priors(priors)
+            self._stale = again
         self._generation = generation  # last, so that everything is tried again after a failure
 
     def _reset(self) -> None:
         """Set up again, because the contents of the store were replaced: a backup was restored."""
+        self._uncommitted_reset = True
         self.live.reset(self.store)
         try:
             self._set_up(new_catalog=False)
+            self._announce(self.start_digest)  # the backup may be of a time when another file was in use
         except ValueError as error:
             raise StoreError(
                 f"the contents of the store were replaced by data that this process cannot use: {error}"
             ) from error
 
-    def _follow_catalog(self, epoch: int) -> None:
-        """Use the catalog file that another process has put into use. If that fails, go on with the old one."""
+    def _follow_catalog(self, epoch: int) -> bool:
+        """Use the catalog file that another process has put into use. If that fails, go on with the old one.
+
+        Returns whether yet another one is in use by now, which the next transaction has to follow.
+        """
         assert self.load_catalog is not None
         path = self.store.meta("catalog")
         try:
@@ -360,8 +379,7 @@ class Recommender:
             self.store.lock_setup()
             heading, start = self.store.heading(), self.store.meta(START)
             if heading is None or heading.epoch != epoch:
-                self._stale = True  # another one is in use by now: follow it in the next transaction
-                return
+                return True
             if content_digest(loaded.catalog) != heading.digest or start not in (None, loaded.start_digest):
                 raise ValueError(f"{path} has other contents here, or has changed since")
             self.use_catalog(loaded)
@@ -372,6 +390,7 @@ class Recommender:
                     "another process uses another catalog. This process goes on with the old one, because it cannot "
                     f"use that catalog: {error}"
                 )
+        return False
 
     def use_catalog(self, loaded: LoadedCatalog, *, discard_changes: bool = False) -> None:
         """Use another catalog with all learners. Call in a transaction. If it cannot be used, nothing changes.
@@ -404,10 +423,10 @@ class Recommender:
             self.catalog, self.live, self.start_digest = loaded.catalog, live, loaded.start_digest
             self.tastes = Tastes(self._cache, loaded.catalog.d)
             self._set_up(new_catalog=discard_changes)
-        except (ValueError, TypeError):
-            self.store.execute("ROLLBACK TO SAVEPOINT new_catalog")
+        except BaseException:
             undo()
             self._undo_catalog = None
+            self.store.execute("ROLLBACK TO SAVEPOINT new_catalog")
             raise
         self._unusable_epoch = None
 
@@ -426,7 +445,7 @@ class Recommender:
 
     def after_commit(self, transaction: Transaction) -> None:
         """Add the tastes of a transaction to the cache, now that they are durable."""
-        self._undo_catalog = None
+        self._undo_catalog, self._uncommitted_reset = None, False
         if not self.store.shared:
             for user in transaction.forgotten:
                 self.tastes.remove(user)
@@ -445,6 +464,8 @@ class Recommender:
         if self._undo_catalog is not None:
             self._undo_catalog()
             self._undo_catalog = None
+        if self._uncommitted_reset:  # set up once more
+            self._identity, self._generation, self._uncommitted_reset = "", None, False
         self.tastes.clear()
 
     def _one(self, operation: Operation) -> Any:

@@ -268,18 +268,28 @@ class ItemNumbers:
         self._L = 0
 
     def find(self, hashes: Hashes) -> Integers:
-        """Return the number of each item (n,), or -1 if it is not in the catalog. New items are hashed first."""
-        L = self._catalog.L
-        if self._L < L:
-            items = self._catalog.items
-            new = item_hashes(items[e] for e in range(self._L, L))
-            every, numbers = np.append(self._hashes, new), np.append(self._numbers, np.arange(self._L, L))
-            order = np.lexsort((numbers, every))  # of an item that was removed and added again, the later number
-            self._hashes, self._numbers, self._L = every[order], numbers[order], L
+        """Return the number of each item (n,), or -1 if it is not in the catalog. New items are hashed first.
+
+        Cost: O(n·log L), and O(L) if there are new items.
+        """
+        self.prepare()
         at = np.searchsorted(self._hashes, hashes, side="right") - 1
         found = (at >= 0) & (self._hashes[at] == hashes)
         numbers = np.where(found, self._numbers[at], -1)
         return np.where(found & self._catalog.present[numbers], numbers, -1)
+
+    def prepare(self) -> None:
+        """Hash new items, so that the next search does not have to."""
+        L = self._catalog.L
+        if self._L < L:
+            items = self._catalog.items
+            new = item_hashes(items[e] for e in range(self._L, L))
+            order = np.argsort(new, kind="stable")
+            # Of an item that was removed and added again, the later number comes last.
+            place = np.searchsorted(self._hashes, new[order], side="right")
+            self._hashes = np.insert(self._hashes, place, new[order])
+            self._numbers = np.insert(self._numbers, place, self._L + order)
+            self._L = L
 
 
 def still_hidden(numbers: Integers, last: Integers, missing: int) -> Integers:

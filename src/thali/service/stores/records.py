@@ -154,19 +154,19 @@ class Writes:
     statistics: dict[Key, Statistics] = field(default_factory=dict)
     counts: Counts = field(default_factory=dict)
     """Amounts to add to the counters."""
-    examined: dict[Any, int] = field(default_factory=dict)
-    """How often each item was examined."""
-    hits: dict[Any, int] = field(default_factory=dict)
-    """How often each item was clicked when it was examined."""
+    examined: dict[str, int] = field(default_factory=dict)
+    """How often each item was examined, by its name as text."""
+    hits: dict[str, int] = field(default_factory=dict)
+    """How often each item was clicked when it was examined, by its name as text."""
 
     def examine(self, items: list[Any], clicked: list[int], examined: int, times: int) -> None:
         """Count the first ``examined`` items of a list, and the clicks on them, so many times."""
-        counts = self.examined
-        for item in items[:examined]:
-            counts[item] = counts.get(item, 0) + times
+        names = list(map(str, items))
+        for name in names[:examined]:
+            self.examined[name] = self.examined.get(name, 0) + times
         for k in clicked:
             if k < examined:
-                self.hits[items[k]] = self.hits.get(items[k], 0) + times
+                self.hits[names[k]] = self.hits.get(names[k], 0) + times
 
     def count(self, hour: int, learner: str, **amounts: float) -> None:
         """Add amounts to counters of an hour and a learner, by counter name."""

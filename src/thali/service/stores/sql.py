@@ -305,6 +305,10 @@ class SqlStore(ABC):
         epoch, changes, priors = rows[0]
         return int(epoch), int(changes), int(priors or 0)
 
+    def lock_catalog(self, epoch: int) -> None:
+        """Keep other processes from recording changes to a catalog until this transaction ends."""
+        self.execute("UPDATE catalogs SET changes = changes WHERE epoch = ?", (epoch,))
+
     def item_change_count(self, epoch: int) -> int:
         """Return how many items of a catalog were added, changed or removed, without refreshes of their quality."""
         return int(self.execute("SELECT count(*) FROM item_changes WHERE epoch = ? AND item <> 'null'", (epoch,))[0][0])

@@ -45,8 +45,9 @@ async def put_items(request: Request, body: ItemsBody) -> Response:
     changes = [RemoveItem(one.item) if one.remove else PutItem(one.item, one.weights, one.topics) for one in body.items]
     # As in a search for items: first apply the changes of other processes, then compute in a thread.
     await service.batcher.perform(())
-    typical = await asyncio.to_thread(usual_weights, service.recommender.catalog.snapshot(), changes)
-    return json_response(ItemsChanged(await service.batcher.one(PutItems(changes, typical))))
+    live = service.recommender.live
+    typical = await asyncio.to_thread(usual_weights, live.catalog.snapshot(), changes)
+    return json_response(ItemsChanged(await service.batcher.one(PutItems(changes, typical, live.epoch))))
 
 
 @router.post("/v1/catalog", summary="Load the catalog file again", responses=documented(CatalogLoaded))

@@ -99,7 +99,9 @@ def put_item(transaction: Transaction, operation: PutItem) -> Item:
 def put_items(transaction: Transaction, operation: PutItems) -> int:
     """Add, change or remove many items: all or, if one is not valid, none. Return how many."""
     changes = checked("items", checks.sequence, operation.changes)
-    typical: Typical = {topics: dict(weights) for topics, weights in operation.typical.items()}
+    typical: Typical = {}
+    if operation.epoch == transaction.recommender.live.epoch:  # otherwise, another catalog was put into use since
+        typical = {topics: dict(weights) for topics, weights in operation.typical.items()}
     found: dict[str, tuple[Any, dict[Any, float] | None]] = {}
     for index, change in enumerate(changes):
         try:
@@ -213,8 +215,7 @@ def refresh_quality(transaction: Transaction, operation: RefreshQuality) -> Refr
         return Refreshed(counted=True, more=True)
     refreshes = counted > 0 or store.meta(NOT_REFRESHED) is not None
     if refreshes and live.quality is not None:
-        heading = store.heading()
-        if heading is None or heading.epoch != live.epoch:  # a process that has the current catalog will refresh it
+        if not _lock_current(transaction):  # a process that has the current catalog will refresh it
             store.set_meta(NOT_REFRESHED, "1")
         else:
             store.drop_meta(NOT_REFRESHED)
@@ -237,10 +238,10 @@ def use_catalog(transaction: Transaction, operation: UseCatalog) -> int:
 
 def _record_changes(transaction: Transaction, changes: Sequence[tuple[Any, dict[Any, float] | None]]) -> None:
     store, epoch = transaction.store, transaction.recommender.live.epoch
-    heading = store.heading()
-    if heading is None or heading.epoch != epoch:
+    if not _lock_current(transaction):
         raise UnusableRecord(
-            "another process has replaced the catalog in the store: restart this process with the new catalog"
+            "another process has replaced the catalog in the store: try again, and if this error stays, restart this "
+            "process with the new catalog"
         )
     if changes:
         first = store.next_changes(epoch, len(changes))
@@ -249,3 +250,11 @@ def _record_changes(transaction: Transaction, changes: Sequence[tuple[Any, dict[
         )
     for item, weights in changes:
         transaction.changed[str(item)] = weights
+
+
+def _lock_current(transaction: Transaction) -> bool:
+    """Return whether this process has the current catalog. It then stays the current one until the transaction ends."""
+    store, epoch = transaction.store, transaction.recommender.live.epoch
+    store.lock_catalog(epoch)
+    heading = store.heading()
+    return heading is not None and heading.epoch == epoch

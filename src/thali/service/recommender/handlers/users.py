@@ -10,10 +10,11 @@ from thali.policies.linear.policy import LinearPolicy
 from thali.service.recommender import counters
 from thali.service.recommender.handlers.lists import describe
 from thali.service.recommender.operations import ForgetUser, GetHistory, GetStatistics, GetUser, Unknown, checked
-from thali.service.recommender.tastes import Taste
+from thali.service.recommender.seen import SeenLists
+from thali.service.recommender.tastes import Sums, Taste
 from thali.service.stores.sql import FORGETS
 from thali.tools import checks
-from thali_client.types import Forgotten, Impression, LearnerStatistics, LearnerTaste, User
+from thali_client.types import Forgotten, HistorySums, Impression, LearnerStatistics, LearnerTaste, SeenItems, User
 
 if TYPE_CHECKING:
     from thali.service.recommender.transaction import Transaction
@@ -62,7 +63,10 @@ def get_statistics(transaction: Transaction, operation: GetStatistics) -> dict[s
     """Return a user's statistics M and B, by learner."""
     recommender = transaction.recommender
     user = recommender.user_name(operation.user)
-    histories = _histories(transaction, user)
+    histories: dict[str, list[HistorySums]] = defaultdict(list)
+    for history in transaction.store.histories(user):
+        S, B = Sums.from_history(history, transaction.store, transaction.topics)
+        histories[history.learner].append(HistorySums(history.name, history.at, S.tolist(), B.tolist()))
     return {
         name: LearnerStatistics(
             updates=taste.updates,
@@ -70,10 +74,25 @@ def get_statistics(transaction: Transaction, operation: GetStatistics) -> dict[s
             M=taste.state.M[0].tolist(),
             B=taste.state.B[0].tolist(),
             estimate=policy.estimate(taste.state)[0].tolist(),
-            histories=histories[name],
+            histories=[history.name for history in histories[name]],
+            sums=histories[name],
+            seen=[] if taste.seen is None else _seen(transaction, taste.seen),
         )
         for name, policy, taste in _tastes(transaction, user)
     }
+
+
+def _seen(transaction: Transaction, seen: SeenLists) -> list[SeenItems]:
+    """Return the lists that a user has seen, with the names of items."""
+    recommender, lists, begin = transaction.recommender, [], 0
+    items = recommender.catalog.items
+    names = [None if e < 0 else items[e] for e in recommender.live.numbers.find(seen.items).tolist()]
+    for at, size in zip(seen.times.tolist(), seen.sizes.tolist(), strict=True):
+        end = begin + size
+        if size:
+            lists.append(SeenItems(at, names[begin:end], seen.clicked[begin:end].tolist()))
+        begin = end
+    return lists
 
 
 def get_history(transaction: Transaction, operation: GetHistory) -> list[Impression]:
