@@ -76,7 +76,7 @@ def by_topic(policy: LinearPolicy, state: LinearState, numbers: Explanation) -> 
         own = slice(begin, begin + size)
         products = x[own] * (inverse[0][np.ix_(j[own], j[own])] @ x[own])
         variance = products.sum()
-        parts[own, 2] = exploration * products / variance if variance > 0.0 else 0.0
+        parts[own, 2] = exploration * products / variance + 0.0 if variance > 0.0 else 0.0  # + 0.0: not -0.0
         begin += size
     return parts
 
