@@ -63,6 +63,7 @@ def test_the_quality_is_that_of_the_library_in_every_process_and_after_a_restart
         item = again.perform([thali.service.recommender.operations.GetItem("film 3")])[0]
         assert item.quality.examined == expected.examined[3]
         assert item.quality.deviation == pytest.approx(expected.deviation[3])
+        assert again.items(contains="film 3").items[0] == item
 
 
 def catalog_with_new(catalog):

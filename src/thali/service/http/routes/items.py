@@ -35,7 +35,8 @@ async def items(
     # An empty transaction first applies the item changes of other processes. The search over all names then runs in a
     # thread, so that it does not delay other requests, which may change items meanwhile.
     await service.batcher.perform(())
-    return json_response(await asyncio.to_thread(find_items, service.recommender.catalog.snapshot(), operation))
+    live = service.recommender.live
+    return json_response(await asyncio.to_thread(find_items, live.catalog.snapshot(), live.quality, operation))
 
 
 @router.put("/v1/items", summary="Add, change or remove many items", responses=documented(ItemsChanged))

@@ -70,10 +70,11 @@ def _quality(quality: Quality | None, e: int | None) -> ItemQuality | None:
 
 def find(transaction: Transaction, operation: FindItems) -> Items:
     """Return a page of items."""
-    return find_items(transaction.recommender.catalog.snapshot(), operation)
+    live = transaction.recommender.live
+    return find_items(live.catalog.snapshot(), live.quality, operation)
 
 
-def find_items(catalog: Snapshot, operation: FindItems) -> Items:
+def find_items(catalog: Snapshot, quality: Quality | None, operation: FindItems) -> Items:
     """Return a page of items. Can run in any thread. To search for a text, it passes over all names."""
     offset = checked("offset", checks.integer, operation.offset, low=0)
     limit = checked("limit", checks.integer, operation.limit, low=1, high=1000)
@@ -85,7 +86,9 @@ def find_items(catalog: Snapshot, operation: FindItems) -> Items:
         matches = np.array([e for e in matches.tolist() if text in str(catalog.items[e]).lower()], dtype=np.int64)
     more = offset + limit < len(matches)
     page = matches[offset : offset + limit].tolist()
-    items = [Item(catalog.items[e], weights_by_topic(catalog.sparse, catalog.topics, e)) for e in page]
+    items = [
+        Item(catalog.items[e], weights_by_topic(catalog.sparse, catalog.topics, e), _quality(quality, e)) for e in page
+    ]
     return Items(len(matches), items, offset + limit if more else None)
 
 
