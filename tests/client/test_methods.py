@@ -1,5 +1,6 @@
 """What each method of the client sends and returns."""
 
+import json
 from urllib.parse import unquote
 
 import numpy as np
@@ -220,3 +221,17 @@ def test_invalid_arguments_are_refused_before_anything_is_sent(service, client):
     with pytest.raises(ValueError, match="not JSON compliant"):
         client.recommend("ana", alpha=float("nan"))
     assert not service.seen
+
+
+def test_many_items_are_sent_in_requests_that_the_service_accepts(service, client):
+    """Up to 10,000 items and 8 MiB, of items with short and with long names of topics."""
+    service.replies = {("PUT", "/v1/items"): {"changed": 1}}
+    small = [{"item": f"i{n}", "topics": ["crime"]} for n in range(25_000)]
+    large = [{"item": f"j{n}", "weights": {f"like the films {j} ü": 0.5 for j in range(40)}} for n in range(12_000)]
+    assert client.put_items(iter([*small, *large])) == len(service.seen)
+    sent = [body["items"] for _, _, body, _ in service.seen]
+    assert [item for items in sent for item in items] == [*small, *large]
+    assert [len(items) for items in sent[:2]] == [10_000, 10_000]
+    assert all(len(json.dumps({"items": items})) <= 8 << 20 for items in sent)
+    assert len(sent) <= 8
+    assert client.put_items([]) == 0

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from msgspec.json import Decoder
 
 from thali_client.errors import ServiceError, error_class
-from thali_client.transport import Transport
+from thali_client.transport import Transport, encoded
 from thali_client.types import (
     About,
     Answer,
@@ -39,7 +39,7 @@ from thali_client.types import (
 
 T = TypeVar("T")
 BATCH = 1000  # impressions in one feedback request
-ITEMS = 10_000  # items in one bulk update
+ITEMS, ITEMS_BYTES = 10_000, 8_000_000  # items in one bulk update, and bytes of their JSON
 PAGE = 100
 
 # One decoder per type, created only once, because creating a decoder takes longer than using it.
@@ -233,12 +233,12 @@ class Client:
         """Add, change or remove many items, such as {"item": "Ronin", "topics": ["crime"]}. Returns how many.
 
         Each has the name ``item`` and either ``weights``, ``topics`` or ``remove=True``. They are sent in requests of
-        10,000. Each request is carried out as a whole or, if one of its items is not valid, not at all.
+        up to 10,000 items and 8 MB. Each request is carried out as a whole or, if one of its items is not valid, not
+        at all. If the response to a request that removes items is lost, its retry is refused, because they are no
+        longer there.
         """
-        changed, remaining = 0, iter([dict(item) for item in items])
-        while batch := list(islice(remaining, ITEMS)):
-            changed += self._call("PUT", "/v1/items", _items_changed, {"items": batch}).changed
-        return changed
+        batches = _batches([dict(item) for item in items])
+        return sum(self._call("PUT", "/v1/items", _items_changed, {"items": batch}).changed for batch in batches)
 
     def load_catalog(self, *, discard_changes: bool = False) -> CatalogLoaded:
         """Let the service load its catalog file again, without a restart.
@@ -321,6 +321,20 @@ class Client:
 
     def _call(self, method: str, path: str, decode: Callable[[bytes], T], body: Any = None) -> T:
         return self._transport.call(method, path, decode, body=body)
+
+
+def _batches(items: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the items of each request."""
+    batch, size = list[dict[str, Any]](), 0
+    for item in items:
+        bytes_of_item = len(encoded(item)) + 2  # and a comma with a space
+        if batch and (len(batch) == ITEMS or size + bytes_of_item > ITEMS_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += bytes_of_item
+    if batch:
+        yield batch
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Transport:
         headers = {**self._headers, "X-Request-ID": request_id}
         content = None
         if body is not None:
-            content = json.dumps(body, allow_nan=False, default=_to_int).encode()
+            content = encoded(body)
             headers["Content-Type"] = "application/json"
         retries = self._retries if retries is None else retries
         end = monotonic() + self._deadline
@@ -223,6 +223,11 @@ def _parse(url: str) -> SplitResult:
             f"{parts.scheme or 'none'!r} and host {parts.hostname or 'none'!r}"
         )
     return parts
+
+
+def encoded(body: Any) -> bytes:
+    """Return the JSON of a request's body."""
+    return json.dumps(body, allow_nan=False, default=_to_int).encode()
 
 
 def _to_int(value: Any) -> int:

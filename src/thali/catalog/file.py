@@ -268,5 +268,5 @@ def _about(path: Path) -> tuple[list[str], str, Any] | None:
         if about["format"] == STEADY_FORMAT:
             fading = checks.booleans("fading", about.get("fading"), (len(topics),), "(d,)", "one for each topic")
         return topics, checks.one_of("coverage", about.get("coverage"), list(KINDS)), fading
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: the metadata {KEY!r} must be as written by save_catalog: {error}") from error

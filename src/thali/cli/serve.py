@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import shutil
 import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from thali.tools.extras import advice
+from thali.tools.processes import closing_terminal
 
 if TYPE_CHECKING:
     from uvicorn.supervisors import Multiprocess
@@ -217,10 +221,14 @@ def run(settings: Settings, host: str, port: int, workers: int, message: str) ->
         uvicorn.run(create_app(settings, lambda _: recommender), lifespan="on", **options)
         return
     recommender.close()
-    settings.to_environment()
-    Multiprocess.handle_hup = _pass_on_hangup  # type: ignore[method-assign, assignment]
-    with tempfile.TemporaryDirectory(prefix="thali-metrics-") as folder:
+    Multiprocess.handle_hup = _on_hangup(closing_terminal())  # type: ignore[method-assign, assignment]
+    with (
+        tempfile.TemporaryDirectory(prefix="thali-metrics-") as folder,
+        tempfile.TemporaryDirectory(prefix="thali-catalog-") as kept,
+    ):
         os.environ[MULTIPROCESS_DIR] = folder  # the processes share their metrics
+        shutil.copyfile(settings.catalog, Path(kept, "kept"))
+        replace(settings, kept_catalog=str(Path(kept, "kept"))).to_environment()
         uvicorn.run(
             "thali.service.http.app:create_app_from_environment",
             factory=True,
@@ -230,14 +238,22 @@ def run(settings: Settings, host: str, port: int, workers: int, message: str) ->
         )
 
 
-def _pass_on_hangup(parent: Multiprocess) -> None:
-    """Let every worker load the catalog file again.
+def _on_hangup(terminal_closed: Callable[[], bool]) -> Callable[[Multiprocess], None]:
+    """Return what the parent of the workers does after SIGHUP. If the terminal was closed, it ends the service.
 
-    uvicorn would restart the workers, and end the service if the new file cannot be used.
+    Otherwise, it lets every worker load the catalog file again. uvicorn would restart the workers, and end the service
+    if the new file cannot be used.
     """
-    for worker in parent.processes:
-        if worker.pid is not None:
-            os.kill(worker.pid, signal.SIGHUP)
+
+    def handle(parent: Multiprocess) -> None:
+        if terminal_closed():
+            parent.should_exit.set()
+            return
+        for worker in parent.processes:
+            if worker.pid is not None:
+                os.kill(worker.pid, signal.SIGHUP)
+
+    return handle
 
 
 def first_start() -> str:

@@ -180,6 +180,8 @@ def _learned(file: Path, done: Learned | None) -> str:
     text = f"Learned {_count(done.used, done.unit)} of {_people(done.people)} from {file}{again}."
     if done.replaced:
         text += f" For {_people(done.replaced)}, this replaced other data that had been learned under the same --id."
+    if done.removed:
+        text += f" For {_people(done.removed)}, what had been learned was removed."
     if done.skipped:
         text += (
             f" Nothing is known about {_people(done.skipped)}: no {done.unit} that counts has an item of the catalog."
@@ -311,7 +313,7 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
     """Open a recommender with the learners that the service last used with this store, or with the default learner."""
     import json
 
-    from thali.policies import POLICIES
+    from thali.policies import POLICIES, Prior
     from thali.service.recommender import Recommender
     from thali.service.recommender.live_catalog import DifferentCatalog
     from thali.service.recommender.loading import load
@@ -337,6 +339,8 @@ def _recommender(url: str, catalog: Path | None, keep_days: float) -> Recommende
     policies: dict[str, Any] = {}
     for name, settings in running.items():
         prior = file.prior if settings.get("prior") else None
+        if settings.get("own_prior"):
+            prior = Prior.from_content(settings["own_prior"])
         sigma = settings.get("given_sigma", settings["sigma"])  # older versions stored only the σ in use
         policy: Any = POLICIES[settings["policy"]](loaded, 1, sigma=sigma, examined=settings["examined"], prior=prior)
         policies[name] = policy.variant(settings["K"])  # K may exceed the number of items

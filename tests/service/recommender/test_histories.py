@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import thali
 from thali.cli import store as commands
 from thali.cli.app import app
-from thali.service.recommender import Refused, Unknown
+from thali.service.recommender import Recommender, Refused, Unknown
 from thali.service.recommender.histories import Learned, LearningInterrupted, forget_history, learn_history
 from thali.service.recommender.operations import AddHistory
 from thali.service.recommender.replay import replay
@@ -488,3 +488,17 @@ def test_an_export_contains_histories_and_what_was_seen(store_url, tmp_path):
         assert (known.at, known.items, known.clicked) == (clock() - 1.0, ["film 2", None], [True, True])
         first = [item.item for item in shown.items[:2]]
         assert (seen.at, seen.items, seen.clicked) == (pytest.approx(shown.shown_at), first, [False, True])
+
+
+def test_a_file_for_one_learner_removes_nothing_from_another(store_url, tmp_path):
+    catalog = films()
+    learners = {"A": thali.CascadeLSB(catalog, K=K), "B": thali.CascadeLinUCB(catalog, K=K)}
+    path, rest = tmp_path / "likes.csv", {"name": "ratings", "weight": WEIGHT, "at_least": 4}
+    with Recommender(learners, store_url) as rec:
+        for learner in "AB":
+            learn_history(rec, table(path, [("ana", "film 1", 5), ("bob", "film 2", 5)]), learner=learner, **rest)
+        done = learn_history(rec, table(path, [("ana", "film 1", 2), ("bob", "film 2", 5)]), learner="A", **rest)
+        assert (done.people, done.known, done.skipped, done.removed) == (0, 1, 1, 1)
+        left = {learner: taste.histories for learner, taste in rec.user("ana").learners.items()}
+        assert left == {"A": [], "B": ["ratings"]}
+        assert rec.remove_history("ana", "ratings") == 1

@@ -216,9 +216,9 @@ def test_priors_can_be_learned_after_a_backup_from_a_time_with_another_file_was_
     """
     files = [LoadedCatalog(films(), prior_of(mean)) for mean in (0.3, 0.6)]
 
-    def served(loaded):
+    def served(loaded, path="x"):
         policy = thali.CascadeLSB(loaded.catalog, K=K, prior=loaded.prior)
-        rest = {"catalog_path": "x", "start_digest": loaded.start_digest, "learn_prior": True}
+        rest = {"catalog_path": path, "start_digest": loaded.start_digest, "learn_prior": True}
         return Recommender(policy, store_url, **rest)
 
     def fail():
@@ -228,7 +228,7 @@ def test_priors_can_be_learned_after_a_backup_from_a_time_with_another_file_was_
         for user in ("ana", "bob", "cyd"):
             rec.feedback(rec.recommend(user).id, [1])
 
-    with served(files[0]) as rec:
+    with served(files[0], "earlier.parquet") as rec:
         give_feedback(rec)
         with open_store(store_url) as store:
             backup(store, tmp_path / "earlier")
@@ -246,6 +246,7 @@ def test_priors_can_be_learned_after_a_backup_from_a_time_with_another_file_was_
                     with pytest.raises(StoreError):
                         rec.recommend("ana")
             found = rec.learn_prior()
+            assert rec.meta_with_prefix("catalog") == {"catalog": "x"}
             assert (found.source, found.people) == ("learned", 3)
 
 
@@ -254,3 +255,67 @@ def test_a_quality_that_fades_is_refused(store_url):
     fading = thali.Catalog(catalog.dense, catalog.items, catalog.topics)
     with pytest.raises(ValueError, match=r"the topic 'quality' of Recommender's catalog must be steady"):
         Recommender(thali.CascadeLSB(fading, K=K), store_url, quality=quality)
+
+
+def test_a_process_that_could_not_use_a_new_catalog_tries_again_when_it_is_loaded_again(store_url):
+    """The file is not on its machine yet when another process puts it into use."""
+    with recommender(store_url) as rec, recommender(store_url) as other:
+        problems, load = [], other.load_catalog
+
+        def missing(path):
+            raise FileNotFoundError(path)
+
+        other.load_catalog, other.on_problem = missing, problems.append
+        rec.perform([UseCatalog(larger(), "x")], whole=True)
+        for _ in range(3):
+            assert len(other.recommend("ana").items) == K
+        assert (other.catalog.L, len(problems)) == (L, 1)
+        other.load_catalog = load
+        assert other.items().total == L  # it does not try again at each request
+        rec.perform([UseCatalog(larger(), "x")], whole=True)
+        assert other.items().total == 25
+        assert other.put_item("new", {"crime": 0.5}).item == "new"
+        assert rec.items(contains="new").total == 1
+
+
+def test_two_catalogs_in_quick_succession_reach_a_process_that_is_still_loading_the_first(store_url):
+    """The second differs from the first only in its counts."""
+    first = larger()
+    second = first._replace(quality=thali.Quality.from_counts(np.full(25, 90.0), np.full(25, 30.0)))
+    with recommender(store_url) as rec, recommender(store_url) as other:
+        files, loads = {"first": first, "second": second}, []
+
+        def load(path):
+            loads.append(path)
+            if len(loads) == 1 and rec.store.shared:  # with SQLite, other processes wait meanwhile
+                rec.perform([UseCatalog(copy_of(second), "second")], whole=True)
+            return copy_of(files[path])
+
+        def copy_of(loaded):
+            return loaded._replace(catalog=rated(25)[0])
+
+        other.load_catalog = load
+        rec.perform([UseCatalog(copy_of(first), "first")], whole=True)
+        other.recommend("ana")
+        if not rec.store.shared:
+            rec.perform([UseCatalog(copy_of(second), "second")], whole=True)
+        assert other.items().total == 25
+        assert other.live.quality.examined[0] == 90.0
+        assert loads == ["first", "second"]
+
+
+def test_an_error_of_the_store_is_the_one_that_is_reported(store_url, monkeypatch):
+    """After an error, PostgreSQL's connection is closed, so that nothing can be rolled back explicitly."""
+    with recommender(store_url) as rec:
+        execute = rec.store.execute
+
+        def fail(statement, values=()):
+            if statement.startswith(("SELECT learner, version", "ROLLBACK")):
+                raise StoreError("the cause" if statement.startswith("SELECT") else "another error")
+            return execute(statement, values)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(rec.store, "execute", fail)
+            with pytest.raises(StoreError, match="the cause"):
+                rec.perform([UseCatalog(larger(), "x")])
+        assert (rec.catalog.L, len(rec.recommend("ana").items)) == (L, K)

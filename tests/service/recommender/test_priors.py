@@ -11,7 +11,10 @@ from typer.testing import CliRunner
 
 import thali
 from thali.cli.app import app
+from thali.service.http.app import make_recommender
+from thali.service.http.settings import LearnerSetting, Settings
 from thali.service.recommender import Conflict, Recommender, Refused, Unknown
+from thali.service.recommender.histories import learn_history
 from thali.service.recommender.loading import LoadedCatalog, load
 from thali.service.recommender.operations import AddHistory, ForgetUser, SetPrior, UseCatalog
 from thali.service.recommender.prior_learning import PriorDraw
@@ -378,7 +381,7 @@ def test_topics_that_are_too_small_for_a_prior_are_refused(store_url):
     catalog = thali.Catalog(films().dense * [1.0, 1.0, 1.0, 1e-7], films().items, films().topics)
     with Recommender(thali.CascadeLSB(catalog, K=K), store_url, learn_prior=True) as rec:
         people(rec, 3)
-        with pytest.raises(Refused, match=r"learner must be one whose statistics allow to learn a prior: .* of Prior must be"):
+        with pytest.raises(Refused, match=r"statistics allow to learn a prior: .* of Prior must be"):
             rec.learn_prior()
         assert rec.prior()["default"].source == "none"
 
@@ -401,3 +404,22 @@ def test_a_replay_predicts_with_the_learned_prior_that_is_in_use(tmp_path, fitte
         done = CliRunner().invoke(app, ["replay", str(tmp_path / "log.jsonl"), "--store", url])
         assert done.exit_code == 0, done.output
         assert rec.history("also new")[0].click_probability == shown.click_probability
+
+
+def test_a_command_uses_the_prior_that_a_learner_has_of_its_own(tmp_path):
+    url, path = f"sqlite:///{tmp_path}/taste.db", tmp_path / "films.parquet"
+    thali.save_catalog(films(), path)
+    base_prior().save(tmp_path / "own.prior")
+    settings = Settings(str(path), url, (LearnerSetting("default", K=K, prior=str(tmp_path / "own.prior")),))
+    with make_recommender(settings) as rec:
+        shown, running = rec.recommend("new here"), rec.meta_with_prefix("running")
+        (tmp_path / "log.jsonl").write_text(json.dumps({"user": "also new", "items": names(shown), "clicked": []}))
+        (tmp_path / "likes.csv").write_text("user,item\ncyd,film 1\ndee,film 2\n")
+        for words in (["replay", "log.jsonl"], ["learn-from", "likes.csv"]):
+            done = CliRunner().invoke(app, [words[0], str(tmp_path / words[1]), "--store", url])
+            assert done.exit_code == 0, done.output
+        assert rec.history("also new")[0].click_probability == shown.click_probability
+        assert rec.meta_with_prefix("running") == running
+        learn_history(rec, tmp_path / "likes.csv", name="here")
+        by_command, here = rec.export("cyd")["learners"]["default"].sums
+        assert by_command.S == here.S

@@ -21,6 +21,7 @@ from thali.policies import POLICIES, LinearPolicy, Prior
 from thali.service.http import routes
 from thali.service.http.background import learn_priors, refresh_quality, reload
 from thali.service.http.batcher import Batcher, Busy
+from thali.service.http.kept_catalog import KeptCatalog
 from thali.service.http.log import Log, log_messages
 from thali.service.http.metrics import Metrics
 from thali.service.http.middleware import Stack
@@ -40,6 +41,7 @@ from thali.service.stores import StoreError
 from thali.service.stores.sqlite import SqliteStore
 from thali.service.web import page, reference
 from thali.tools import checks
+from thali.tools.processes import closing_terminal
 
 DEFAULT_K = 10
 # Seconds between two rounds of time-outs and removals, and the number of impressions that time out per transaction.
@@ -53,9 +55,23 @@ DESCRIPTION = (
 
 
 def make_recommender(settings: Settings) -> Recommender:
-    """Create a recommender with the catalog, learners and store that the settings name, ready for requests."""
+    """Create a recommender with the catalog, learners and store that the settings name, ready for requests.
+
+    A worker uses the copy of the catalog file if the file itself is not the one that the store uses, or cannot be used.
+    """
     log_messages()
-    file = load(settings.catalog)
+    if settings.kept_catalog is None:
+        return _make(settings, load(settings.catalog), load)
+    kept = KeptCatalog(settings.kept_catalog)
+    try:
+        recommender = _make(settings, load(settings.catalog), kept.load)
+    except (ValueError, OSError):
+        recommender = _make(settings, load(settings.kept_catalog), kept.load)
+    recommender.on_catalog = kept.keep
+    return recommender
+
+
+def _make(settings: Settings, file: LoadedCatalog, load_catalog: Callable[[str], LoadedCatalog]) -> Recommender:
     catalog = file.catalog
     policies: dict[str, LinearPolicy] = {}
     for learner in settings.learners:
@@ -85,8 +101,9 @@ def make_recommender(settings: Settings) -> Recommender:
         catalog_path=str(Path(settings.catalog).resolve()),  # also for thali replay
         start_digest=file.start_digest,
         new_catalog=settings.new_catalog,
+        same_catalog=settings.kept_catalog is not None,
     )
-    recommender.load_catalog = load
+    recommender.load_catalog = load_catalog
     warm(recommender)
     return recommender
 
@@ -153,8 +170,12 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             reloads: set[asyncio.Task[None]] = set()  # the loop itself keeps no reference to a task
+            terminal_closed = closing_terminal()
 
             def on_hangup() -> None:
+                if terminal_closed():
+                    signal.raise_signal(signal.SIGTERM)
+                    return
                 task = loop.create_task(reload(service, log))
                 reloads.add(task)
                 task.add_done_callback(reloads.discard)

@@ -73,6 +73,9 @@ class Settings:
     keep_days: float = 30.0
     cache_mb: int = 256
     new_catalog: bool = False
+    kept_catalog: str | None = None
+    """A copy of the catalog file that is in use (:class:`thali.service.http.kept_catalog.KeptCatalog`). If given, the
+    service has been set up already: a worker must use the catalog that the store uses."""
     hide: str = "nothing"
     """What users are not shown again. See :class:`thali.service.recommender.seen.HideRule`."""
     prior_every: float = 3600.0

@@ -56,6 +56,8 @@ class Learned(NamedTuple):
     because of each."""
     replaced: int = 0
     """Of ``people``, the number of those who had a history of this name before, with other data."""
+    removed: int = 0
+    """The number of people whose history was removed, because nothing in the file counts any more."""
 
 
 class LearningInterrupted(KeyboardInterrupt):
@@ -282,7 +284,8 @@ def learn_history(
             )
             progress(len(page))
         for page in _pages(emptied):
-            _remove(recommender, name, [person.user for person in page])
+            count = _remove(recommender, name, [person.user for person in page], learner)
+            done = done._replace(removed=done.removed + count)
             progress(len(page))
     except KeyboardInterrupt:
         raise LearningInterrupted(done) from None
@@ -309,9 +312,9 @@ def forget_history(
     return removed
 
 
-def _remove(recommender: Recommender, name: str, users: Sequence[str]) -> int:
-    """Remove the history with this name of some users. Return how many of them had one."""
-    results = recommender.perform([RemoveHistory(one, name) for one in users])
+def _remove(recommender: Recommender, name: str, users: Sequence[str], learner: str | None = None) -> int:
+    """Remove the history with this name of some users, for one or all learners. Return how many of them had one."""
+    results = recommender.perform([RemoveHistory(one, name, learner) for one in users])
     for result in results:
         # Unknown: another process has removed it in the meantime.
         if isinstance(result, BaseException) and not isinstance(result, Unknown):

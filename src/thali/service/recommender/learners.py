@@ -104,10 +104,11 @@ class Learners(Mapping[str, Learner]):
         """The catalog that all learners share."""
         return next(iter(self._learners.values())).policy.catalog
 
-    def describe(self, prior_learners: Collection[str]) -> dict[str, dict[str, Any]]:
+    def describe(self, prior_learners: Collection[str], keep_prior: Collection[str]) -> dict[str, dict[str, Any]]:
         """Return the settings of all learners. The store keeps them for commands such as ``thali replay``.
 
-        prior_learners: the names of those that use learned priors.
+        prior_learners: the names of those that use learned priors. keep_prior: the names of those that start with a
+        prior of their own instead of that of the catalog file.
         """
         return {
             name: {
@@ -118,6 +119,7 @@ class Learners(Mapping[str, Learner]):
                 "examined": learner.policy.examined,
                 "share": learner.share,
                 "prior": learner.start.prior is not None,
+                "own_prior": learner.start.prior.content if learner.start.prior and name in keep_prior else None,
                 "learns_prior": name in prior_learners,
             }
             for name, learner in self._learners.items()

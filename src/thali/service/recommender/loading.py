@@ -20,6 +20,8 @@ class LoadedCatalog(NamedTuple):
     prior: Prior | None = None
     quality: Quality | None = None
     """The counts of clicks from which the topic "quality" goes on learning, if the catalog has it."""
+    copy: str | None = None
+    """The copy of the file from which it was loaded, if any."""
 
     @property
     def start_digest(self) -> str:

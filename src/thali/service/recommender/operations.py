@@ -112,10 +112,14 @@ class AddHistory:
 
 @dataclass(frozen=True, slots=True)
 class RemoveHistory:
-    """Remove a user's history with this name from the statistics of all learners, as if it had never been added."""
+    """Remove a user's history with this name from the statistics of all learners, as if it had never been added.
+
+    learner: if given, only from the statistics of this learner.
+    """
 
     user: str
     history: str
+    learner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

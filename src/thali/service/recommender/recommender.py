@@ -15,7 +15,7 @@ from thali.policies.linear.policy import LinearPolicy
 from thali.policies.linear.prior import Prior
 from thali.policies.quality import Quality
 from thali.service.recommender.learners import Learner, Learners
-from thali.service.recommender.live_catalog import LiveCatalog, content_digest
+from thali.service.recommender.live_catalog import DifferentCatalog, LiveCatalog, content_digest
 from thali.service.recommender.loading import LoadedCatalog
 from thali.service.recommender.operations import (
     AFTER_ALL,
@@ -112,7 +112,8 @@ class Recommender:
     new_catalog: whether this catalog may replace a different one in the store even if that one's items were changed by
         :meth:`put_item` or :meth:`remove_item`. Those changes are then lost.
     same_catalog: whether this catalog must be the one that the store uses, if it uses one already. This is for
-        programs that open the store of a service for a short time, and must not replace its catalog.
+        programs that open the store of a service for a short time, and for processes of a service that are restarted.
+        They must not replace its catalog or its settings.
 
     Cost: see docs/performance.md. The store needs 4·d·(d+3) bytes and about 100 more per user and learner.
 
@@ -187,8 +188,13 @@ class Recommender:
         self.on_counts: Callable[[Counts], None] | None = None
         #: If set, called with a sentence if this process cannot use the catalog that another has put into use.
         self.on_problem: Callable[[str], None] | None = None
-        self._unusable_epoch: int | None = None  # the epoch of a catalog that this process cannot use
+        #: If set, called after each commit that has put another catalog file into use.
+        self.on_catalog: Callable[[LoadedCatalog], None] | None = None
+        # The epoch of a catalog that this process could not use, and the version of the priors then.
+        self._unusable: tuple[int, int] | None = None
         self._undo_catalog: Callable[[], None] | None = None  # returns to the catalog before an uncommitted new one
+        self._uncommitted_catalog: LoadedCatalog | None = None
+        self._catalog_path = catalog_path
         #: A digest of the prior and the counts in the catalog file that is in use, if they come from a file.
         self.start_digest = start_digest
         self._lock = Lock()
@@ -201,7 +207,10 @@ class Recommender:
         try:
             with self.store.transaction(PATIENCE_S):
                 self._set_up(new_catalog=new_catalog, same_catalog=same_catalog)
-                if catalog_path is not None:
+                if same_catalog:
+                    if start_digest is not None and self.store.meta(START) not in (None, start_digest):
+                        raise DifferentCatalog("the prior and the counts of catalog must be those that the store uses")
+                elif catalog_path is not None:
                     self.store.set_meta("catalog", catalog_path)
                     self._announce(start_digest)
         except BaseException:
@@ -221,14 +230,14 @@ class Recommender:
             store.add_topics(len(sets), topics)
             sets = [*sets, topics]
         self.topics = Topics(sets)
-        self._set_up_learners()
+        self._set_up_learners(keep_settings=same_catalog)
         self.live.set_up(store, self.clock(), replace=new_catalog, same=same_catalog)
         self._use_priors(store.versions()[2])
         self._note_learned_priors()
         self._generation = store.generation()
         self._identity = identity  # last, so that everything is tried again after a failure
 
-    def _set_up_learners(self) -> None:
+    def _set_up_learners(self, *, keep_settings: bool) -> None:
         store = self.store
         known = store.learners()
         self._known_learners = {**self.learners.retired(known), **self.learners}
@@ -244,9 +253,11 @@ class Recommender:
                     "To use different settings, give the learner a new name"
                 )
             learner.stored_sigma = known.get(name, settings)["sigma"]
+        if keep_settings:
+            return
         if store.meta("hide") != self.hide_text:
             store.set_meta("hide", self.hide_text)
-        running = json.dumps(self.learners.describe(self.prior_learners))
+        running = json.dumps(self.learners.describe(self.prior_learners, self.keep_prior))
         if store.meta("running") != running:
             store.set_meta("running", running)
 
@@ -341,14 +352,15 @@ class Recommender:
         if changed or self._stale:
             epoch, changes, priors = self.store.versions()
             again = False
-            if epoch not in (self.live.epoch, self._unusable_epoch) and self.load_catalog is not None:
-                again = self._follow_catalog(epoch)
+            follows = self.load_catalog is not None and (epoch, priors) != self._unusable
+            if epoch != self.live.epoch and follows:
+                again = self._follow_catalog(epoch, priors)
             elif epoch == self.live.epoch:  # otherwise, this process goes on with the catalog it has
                 self.live.apply_changes(self.store, changes)
-                if priors != self._prior_version and self.load_catalog is not None:
+                if priors != self._prior_version and follows:
                     start = self.store.meta(START)
                     if start not in (None, self.start_digest):
-                        again = self._follow_catalog(epoch)
+                        again = self._follow_catalog(epoch, priors)
             if priors != self._prior_version:
                 self._use_priors(priors)
             self._stale = again
@@ -360,16 +372,19 @@ class Recommender:
         self.live.reset(self.store)
         try:
             self._set_up(new_catalog=False)
-            self._announce(self.start_digest)  # the backup may be of a time when another file was in use
+            if self._catalog_path is not None:  # the backup may be of a time when another file was in use
+                self.store.set_meta("catalog", self._catalog_path)
+                self._announce(self.start_digest)
         except ValueError as error:
             raise StoreError(
                 f"the contents of the store were replaced by data that this process cannot use: {error}"
             ) from error
 
-    def _follow_catalog(self, epoch: int) -> bool:
+    def _follow_catalog(self, epoch: int, priors: int) -> bool:
         """Use the catalog file that another process has put into use. If that fails, go on with the old one.
 
-        Returns whether yet another one is in use by now, which the next transaction has to follow.
+        Returns whether yet another one is in use by now, which the next transaction has to follow. epoch, priors: what
+        the store said at the beginning. If the file cannot be used, it is tried again when one of them changes.
         """
         assert self.load_catalog is not None
         path = self.store.meta("catalog")
@@ -378,13 +393,14 @@ class Recommender:
             # Loading takes time. From here on, no other process can put another catalog into use.
             self.store.lock_setup()
             heading, start = self.store.heading(), self.store.meta(START)
-            if heading is None or heading.epoch != epoch:
+            if heading is None or heading.epoch != epoch or self.store.versions()[2] != priors:
                 return True
             if content_digest(loaded.catalog) != heading.digest or start not in (None, loaded.start_digest):
                 raise ValueError(f"{path} has other contents here, or has changed since")
             self.use_catalog(loaded)
+            self._catalog_path = path
         except (ValueError, TypeError, OSError) as error:
-            self._unusable_epoch = epoch
+            self._unusable = epoch, priors
             if self.on_problem is not None:
                 self.on_problem(
                     "another process uses another catalog. This process goes on with the old one, because it cannot "
@@ -400,7 +416,7 @@ class Recommender:
         """
         live = LiveCatalog(loaded.catalog, loaded.quality)
         names = (
-            *("catalog", "live", "tastes", "topics", "priors", "start_digest"),
+            *("catalog", "live", "tastes", "topics", "priors", "start_digest", "_catalog_path"),
             *("_known_learners", "_prior_version", "_generation"),
         )
         before = {name: getattr(self, name) for name in names}
@@ -415,7 +431,7 @@ class Recommender:
                 learner.policy = policy
             self._blanks.clear()
 
-        self._undo_catalog = undo
+        self._undo_catalog, self._uncommitted_catalog = undo, loaded
         self.store.execute("SAVEPOINT new_catalog")
         try:
             for name, learner in self.learners.items():
@@ -423,17 +439,23 @@ class Recommender:
             self.catalog, self.live, self.start_digest = loaded.catalog, live, loaded.start_digest
             self.tastes = Tastes(self._cache, loaded.catalog.d)
             self._set_up(new_catalog=discard_changes)
-        except BaseException:
+        except BaseException as error:
             undo()
-            self._undo_catalog = None
-            self.store.execute("ROLLBACK TO SAVEPOINT new_catalog")
+            self._undo_catalog = self._uncommitted_catalog = None
+            if not isinstance(error, StoreError):  # otherwise, the whole transaction fails
+                self.store.execute("ROLLBACK TO SAVEPOINT new_catalog")
             raise
-        self._unusable_epoch = None
+        self._unusable = None
 
-    def _announce(self, start_digest: str | None) -> None:
-        """Let other processes notice that the prior or the counts of the catalog file have changed."""
-        if start_digest is not None and self.store.meta(START) != start_digest:
-            self.store.set_meta(START, start_digest)
+    def _announce(self, start_digest: str | None, *, again: bool = False) -> None:
+        """Let other processes notice that the prior or the counts of the catalog file have changed.
+
+        again: also if they have not changed, so that a process that could not use the file tries again.
+        """
+        changed = start_digest is not None and self.store.meta(START) != start_digest
+        if changed:
+            self.store.set_meta(START, str(start_digest))
+        if changed or again:
             self._prior_version = self.store.versions()[2] + 1
             self.store.set_meta(PRIOR_VERSION, str(self._prior_version))
 
@@ -441,11 +463,15 @@ class Recommender:
         """Use the catalog of a file, and let other processes use it too. Call in a transaction."""
         self.use_catalog(loaded, discard_changes=discard_changes)
         self.store.set_meta("catalog", path)
-        self._announce(loaded.start_digest)
+        self._catalog_path = path
+        self._announce(loaded.start_digest, again=True)
 
     def after_commit(self, transaction: Transaction) -> None:
         """Add the tastes of a transaction to the cache, now that they are durable."""
+        loaded, self._uncommitted_catalog = self._uncommitted_catalog, None
         self._undo_catalog, self._uncommitted_reset = None, False
+        if loaded is not None and self.on_catalog is not None:
+            self.on_catalog(loaded)
         if not self.store.shared:
             for user in transaction.forgotten:
                 self.tastes.remove(user)
@@ -463,7 +489,7 @@ class Recommender:
         self.store.rollback()
         if self._undo_catalog is not None:
             self._undo_catalog()
-            self._undo_catalog = None
+            self._undo_catalog = self._uncommitted_catalog = None
         if self._uncommitted_reset:  # set up once more
             self._identity, self._generation, self._uncommitted_reset = "", None, False
         self.tastes.clear()

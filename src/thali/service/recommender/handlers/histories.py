@@ -65,7 +65,11 @@ def remove_history(transaction: Transaction, operation: RemoveHistory) -> int:
     user = transaction.recommender.user_name(operation.user)
     name: str = checked("history", checks.text_name, operation.history)
     # A history that another process has added since the statistics were locked is not known yet.
-    found = [h for h in store.histories(user) if h.name == name and (user, h.learner) in transaction.fetched]
+    found = [
+        h
+        for h in store.histories(user, operation.learner)
+        if h.name == name and (user, h.learner) in transaction.fetched
+    ]
     if not found:
         raise Unknown(f"history {name!r:.80} of user {user!r:.80} is not known")
     for history in found:

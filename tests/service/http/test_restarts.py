@@ -1,0 +1,106 @@
+"""A service goes on with its catalog when a worker is restarted, and ends with its terminal."""
+
+import os
+import pty
+import signal
+import sys
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+from ports import free_port
+from serving import START_S, Service, small_catalog
+
+import thali
+
+pytestmark = pytest.mark.slow
+
+
+def wait_until(condition, running, seconds=30.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert running.running, running.tail()
+        assert time.monotonic() < until, running.tail()
+        time.sleep(0.1)
+
+
+def workers(running):
+    """The processes of the workers: those that answer requests."""
+    found = []
+    for child in psutil.Process(running.pid).children():
+        with suppress(psutil.Error):  # it has just ended
+            if "spawn_main" in " ".join(child.cmdline()):
+                found.append(child.pid)
+    return found
+
+
+def larger():
+    catalog = small_catalog()
+    catalog.put("a new film", [0.5] * catalog.d)
+    return catalog
+
+
+@pytest.mark.parametrize("options", [(), ("--new-catalog",)])
+@pytest.mark.parametrize("file", ["refused", "broken"])
+def test_a_worker_is_restarted_with_the_catalog_that_is_in_use(tmp_path, postgres, options, file):
+    """Whatever file is at its path: one that the service has refused, or one that cannot be read."""
+    with (
+        Service(tmp_path, "--workers", "2", *options, store=postgres.fresh()) as running,
+        running.client(retries=0) as client,
+    ):
+        thali.save_catalog(larger(), tmp_path / "catalog.parquet")
+        assert client.load_catalog().items == len(larger())  # the workers keep copies of what is put into use
+        client.put_item("through the API", {client.topics()[0]: 0.9})
+        if file == "refused":
+            thali.save_catalog(small_catalog(), tmp_path / "catalog.parquet")
+        else:
+            (tmp_path / "catalog.parquet").write_bytes(b"broken")
+        os.kill(running.pid, signal.SIGHUP)
+        wait_until(lambda: running.log.read_text().count('"event":"catalog-not-loaded"') >= 2, running)
+        before = workers(running)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda pid=pid: pid not in workers(running) and len(workers(running)) == 2, running)
+            wait_until(lambda: client.ready(), running)
+        assert not set(before) & set(workers(running))
+        processes = set()
+        until = time.monotonic() + 30
+        while len(processes) < 2:
+            assert time.monotonic() < until
+            with running.client(retries=2) as fresh:
+                assert [item.item for item in fresh.items(contains="through")] == ["through the API"]
+                assert [item.item for item in fresh.items(contains="a new")] == ["a new film"]
+                processes.add(fresh.health().process)
+        running.stop()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_closing_the_terminal_ends_the_service(tmp_path, workers, request):
+    thali.save_catalog(small_catalog(), tmp_path / "catalog.parquet")
+    store = f"sqlite:///{tmp_path}/taste.db" if workers == 1 else request.getfixturevalue("postgres").fresh()
+    port = free_port()
+    words = ("serve", "catalog.parquet", "--store", store, "--port", str(port), "--workers", str(workers))
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-m", "thali", *words])
+    process = psutil.Process(pid)
+    try:
+        with thali.Client(f"http://127.0.0.1:{port}", retries=0) as client:
+            until = time.monotonic() + START_S
+            while not client.ready():
+                assert time.monotonic() < until
+                assert process.is_running()
+                time.sleep(0.1)
+        family = [process, *process.children()]
+        os.close(terminal)
+        terminal = -1
+        _, alive = psutil.wait_procs(family, timeout=20)
+        assert alive == []
+    finally:
+        if terminal >= 0:
+            os.close(terminal)
+        for one in (process, *(process.children() if process.is_running() else ())):
+            if one.is_running():
+                one.kill()
