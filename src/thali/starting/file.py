@@ -88,8 +88,8 @@ def load_catalog_file(path: str | os.PathLike[str]) -> CatalogFile:
         about = _about(found)
         if file_metadata(path, CATALOG_KEY) is None:
             raise ValueError(f"the metadata {CATALOG_KEY!r}, which describes the catalog, is missing")
-        prior = _loaded_prior(about["prior"], catalog)
         weight, people = _weight(about["weight"]), _people(about["people"])
+        prior = _loaded_prior(about["prior"], catalog, people)
         examined, clicked = _counts(Path(path), catalog.L)
         quality = Quality.from_counts(examined, clicked, rule=about["rule"], prior=about.get("beta"))
     except (ValueError, TypeError) as error:
@@ -110,8 +110,10 @@ def _about(text: str) -> dict[str, Any]:
     return about
 
 
-def _loaded_prior(content: Any, catalog: Catalog) -> Prior:
+def _loaded_prior(content: Any, catalog: Catalog, people: int) -> Prior:
     try:
+        if isinstance(content, dict):  # earlier versions wrote the number of people only beside the prior
+            content = {"people": people, **content}
         prior = Prior.from_content(content)
     except ValueError as error:
         raise ValueError(f"prior in the metadata {KEY!r} is not valid: {error}") from error

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 import thali
-from thali.policies.linear.prior import Normal, People
+from thali.policies.linear.prior import MOST_COUNTED, Default, Normal, People
 
 from .prior_cases import D, K, catalog, history
 
@@ -51,34 +51,36 @@ def test_few_people_give_a_prior_that_is_far_from_certain(people, how):
         assert distance < np.linalg.norm(1.0 / d - theta[0])  # closer to these people than the default
 
 
-def plain_em_step(sums, mean, covariance, default, weight, sigma):
+def plain_em_step(sums, mean, covariance, default, sigma):
     """One iteration of EM over people (S, b), by the formulas, person by person."""
-    P = np.linalg.inv(covariance)
-    first, second = default.mean.copy(), np.zeros_like(P)
+    P, ((start, spread), in_mean, in_covariance) = np.linalg.inv(covariance), default
+    first, second = in_mean * start, np.zeros_like(P)
     found = []
     for S, b in sums:
         V = np.linalg.inv(P + S / sigma**2)
         found.append((V @ (P @ mean + b / sigma**2), V))
         first += found[-1][0]
-    new = first / (len(sums) + 1)
+    new = first / (len(sums) + in_mean)
     for m, V in found:
         second += V + np.outer(m - new, m - new)
-    off = new - default.mean
-    return new, (second + np.outer(off, off) + weight * default.covariance) / (len(sums) + weight)
+    off = new - start
+    second += in_mean * np.outer(off, off) + in_covariance * spread
+    return new, second / (len(sums) + in_covariance)
 
 
-def plain_likelihood(people, mean, covariance, default, weight, sigma):
+def plain_likelihood(people, mean, covariance, default, sigma):
     """The density of the clicks c ~ N(Xμ, σ²I + XΣXᵀ), and the penalty."""
-    total = 0.0
+    total, ((start, spread), in_mean, in_covariance) = 0.0, default
     for X, c in people:
         total += multivariate_normal(X @ mean, sigma**2 * np.eye(len(c)) + X @ covariance @ X.T).logpdf(c)
-    off, P = mean - default.mean, np.linalg.inv(covariance)
+    off, P = mean - start, np.linalg.inv(covariance)
     logdet = np.linalg.slogdet(covariance)[1]
-    return total - 0.5 * (off @ P @ off + weight * (logdet + np.trace(default.covariance @ P)))
+    return total - 0.5 * (in_mean * (off @ P @ off) + in_covariance * (logdet + np.trace(spread @ P)))
 
 
+@pytest.mark.parametrize("in_mean", [1.0, 40.0])
 @pytest.mark.parametrize("state_sigma", [0.3, 0.1])
-def test_em_is_that_of_a_plain_transcription_and_its_penalized_likelihood_never_decreases(state_sigma):
+def test_em_is_that_of_a_plain_transcription_and_its_penalized_likelihood_never_decreases(state_sigma, in_mean):
     policy = thali.CascadeLSB(catalog(), K, sigma=state_sigma)
     state, seen = history(policy, users=6, steps=12)
     data = [
@@ -87,33 +89,36 @@ def test_em_is_that_of_a_plain_transcription_and_its_penalized_likelihood_never_
     ]
     sums = [(X.T @ X, X.T @ c) for X, c in data]
     start = Normal(np.full(D, 0.1), 0.02 * np.eye(D))
-    default = Normal(np.full(D, 0.2), 0.05 * np.eye(D))
+    default = Default(Normal(np.full(D, 0.2), 0.05 * np.eye(D)), in_mean, max(5.0, in_mean))
     people = People(state.M, state.B, state_sigma, 0.3)
-    _, steps = people.em(start, default, 5.0, 12)
+    _, steps = people.em(start, default, 12)
     likelihoods = [likelihood for _, likelihood in steps]
-    assert len(steps) > 3
+    assert len(steps) > 2
     for (before, value), (after, later) in pairwise(steps):
-        mean, covariance = plain_em_step(sums, *before, default, 5.0, 0.3)
+        mean, covariance = plain_em_step(sums, *before, default, 0.3)
         np.testing.assert_allclose(after.mean, mean, rtol=1e-9)
         np.testing.assert_allclose(after.covariance, covariance, rtol=1e-8, atol=1e-14)
-        expected = plain_likelihood(data, *after, default, 5.0, 0.3) - plain_likelihood(
-            data, *before, default, 5.0, 0.3
-        )
+        expected = plain_likelihood(data, *after, default, 0.3) - plain_likelihood(data, *before, default, 0.3)
         assert later - value == pytest.approx(expected, rel=1e-6, abs=1e-8)
     assert (np.diff(likelihoods) >= -1e-9).all()
-    result, _ = people.em(start, default, 5.0, 1)
-    np.testing.assert_allclose(result.mean, plain_em_step(sums, *start, default, 5.0, 0.3)[0], rtol=1e-9)
+    result, _ = people.em(start, default, 1)
+    np.testing.assert_allclose(result.mean, plain_em_step(sums, *start, default, 0.3)[0], rtol=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10_000), users=st.integers(1, 12), weight=st.floats(0.5, 40.0), spherical=st.booleans())
-def test_the_penalized_likelihood_never_decreases(seed, users, weight, spherical):
+@given(
+    seed=st.integers(0, 10_000),
+    users=st.integers(1, 12),
+    counted=st.tuples(st.floats(0.5, 40.0), st.floats(0.5, 40.0)),
+    spherical=st.booleans(),
+)
+def test_the_penalized_likelihood_never_decreases(seed, users, counted, spherical):
     policy = thali.CascadeLSB(catalog(seed), K, sigma=0.3)
     state, _ = history(policy, users=users, steps=1 + seed % 20, seed=seed)
     rng = np.random.default_rng(seed)
     start = Normal(rng.random(D), np.eye(D) * rng.uniform(1e-4, 1.0))
-    default = Normal(rng.random(D), np.eye(D) * rng.uniform(1e-4, 1.0))
-    _, steps = People(state.M, state.B, 0.3, 0.3).em(start, default, weight, 30, spherical=spherical)
+    default = Default(Normal(rng.random(D), np.eye(D) * rng.uniform(1e-4, 1.0)), *counted)
+    _, steps = People(state.M, state.B, 0.3, 0.3).em(start, default, 30, spherical=spherical)
     values = np.array([value for _, value in steps])
     assert (np.diff(values) >= -1e-9 * np.abs(values[:-1]).max()).all()
 
@@ -156,3 +161,24 @@ def test_people_who_were_shown_nothing_are_ignored_and_the_policys_prior_is_the_
     sure = thali.Prior(0.3, 1e-6 * np.eye(D), policy.catalog.topics)
     learned = thali.Prior.learn(thali.CascadeLSB(catalog(), K, sigma=0.3, prior=sure), state)
     np.testing.assert_allclose(learned.mean, 0.3, atol=0.01)
+
+
+@pytest.mark.parametrize("users", [6, 1200])
+def test_a_prior_from_many_people_counts_as_so_many_when_another_is_learned_from_it(users):
+    """EM then only moves a little from it. It counts as at most 1,000 people, and keeps σ and the factor of α."""
+    items = catalog()
+    state, _ = history(thali.CascadeLSB(items, K, sigma=0.3), users=users, steps=8)
+    moved = {}
+    for people in (None, 1, 40, MOST_COUNTED, 10 * MOST_COUNTED):
+        prior = thali.Prior(0.1, 0.05 * np.eye(D), items.topics, sigma=0.3, optimism=0.2, people=people)
+        learned = thali.Prior.learn(thali.CascadeLSB(items, K, prior=prior), state)
+        assert (learned.sigma, learned.optimism, learned.people) == (0.3, 0.2, None)
+        moved[people] = np.linalg.norm(learned.mean - prior.mean)
+        few = People(state.M, state.B, 0.3, 0.3)
+        counted = float(min(people or 0, MOST_COUNTED))
+        default = Default(Normal(prior.mean, prior.covariance), max(1.0, counted), max(float(D), counted))
+        optimum = Normal(learned.mean, learned.covariance)
+        for _ in range(200):
+            (optimum, _) = few.em(optimum, default, 1)
+        np.testing.assert_allclose(learned.mean, optimum.mean, atol=0.1 * moved[people] + 1e-3)
+    assert moved[None] == moved[1] > moved[40] > moved[MOST_COUNTED] == moved[10 * MOST_COUNTED] > 0.0

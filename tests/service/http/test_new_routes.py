@@ -1,5 +1,6 @@
 """Routes for bulk changes of items, new catalog files, priors, hidden items and explanations."""
 
+import json
 import os
 import signal
 import time
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from serving import Service
+from serving import Service, fitted_catalog
 from serving_here import TOPICS, serving, small_catalog
 
 import thali
@@ -163,3 +164,44 @@ def test_a_signal_loads_the_catalog_file_and_the_background_learns(tmp_path, kin
             assert time.monotonic() < until, running.tail()
             time.sleep(0.1)
         assert client.recommend("u1").items
+
+
+def wait_for(condition, running, seconds=30.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, running.tail()
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_service_that_may_fall_back_does_so_by_itself_and_stays_there_until_it_is_asked_to_learn(tmp_path):
+    """A prior is learned from people who click everything. Then people come who click nothing."""
+    options = ("--prior", "learn", "--prior-every", "1", "--prior-fallback")
+    with Service(tmp_path, *options, start=fitted_catalog()) as running, running.client() as client:
+        for n in range(40):
+            for _ in range(3):
+                client.feedback(client.recommend(f"early {n}").id, [0])
+        wait_for(lambda: client.priors()["default"].source == "learned", running)
+        for n in range(200):
+            client.feedback(client.recommend(f"late {n}").id, [])
+        wait_for(lambda: client.priors()["default"].fell_back, running)
+        events = [json.loads(line) for line in running.log.read_text().splitlines() if line.startswith("{")]
+        worse = [event for event in events if event["event"] == "prior-worse"]
+        assert worse
+        assert worse[-1]["difference"] > 0.005
+        assert [event["event"] for event in events].index("prior-fell-back") > 0
+        check = client.stats().learners["default"].prior_check
+        assert (check.verdict, check.lists[0].first) == ("worse", 1)
+        assert check.lists[0].predicted > 0.3 > check.lists[0].start >= check.lists[0].observed
+
+        def held() -> bool:
+            found = client.priors()["default"]
+            return (found.source, found.fell_back) == ("start", True)
+
+        time.sleep(2.5)  # two more rounds of the background work
+        assert held()
+        running.stop()
+        running.start()
+        assert held()
+        again = client.learn_prior()
+        assert (again.source, again.fell_back) == ("learned", False)

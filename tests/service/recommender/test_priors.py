@@ -264,6 +264,90 @@ def test_learned_priors_are_judged_together_if_each_is_in_use_only_for_a_short_t
         assert rec.check_prior().lists == []  # what was before the fallback does not count
 
 
+@pytest.mark.parametrize("policy", [thali.CascadeLSB, thali.CascadeLinUCB])
+def test_a_learned_prior_is_compared_with_what_the_start_would_have_predicted_for_each_person_then(store_url, policy):
+    """With late and unordered answers, a time-out, a history, lists of other lengths, and an undo."""
+    clock = Clock()
+    bad = thali.Prior([0.0, 0.9, 0.9, 0.9], np.eye(4) * 1e-4, films().topics, sigma=0.3, optimism=0.0)
+    start = policy(films(), K=K, prior=base_prior())
+    rest = {"learn_prior": True, "clock": clock, "no_click_after": 50.0}
+    expected: dict[str, tuple[int, float]] = {}
+    rng = np.random.default_rng(3)
+    with Recommender(start, store_url, **rest) as rec:
+
+        def show(user, **more):
+            shown = rec.recommend(user, **more)
+            updates, M, B = learned(rec, user)
+            state = start.init(1).of(M[None], B[None], np.array([updates]))
+            x = np.array([[item.gains.get(topic, 0.0) for topic in films().topics] for item in shown.items])
+            attraction = np.clip(x @ start.estimate(state)[0], 0.0, 1.0)
+            expected[shown.id] = updates + 1, 1.0 - np.prod(1.0 - attraction)
+            return shown
+
+        people(rec, 5)  # before there was a learned prior
+        rec.perform([AddHistory("known", "likes", 0.3 * np.eye(4), np.full(4, 0.2), [], "digest")], whole=True)
+        clock.tick()
+        rec.perform([SetPrior("default", bad, 5)], whole=True)
+        for n in range(14):
+            user = ("known", "u1", *(f"v{m}" for m in range(12)))[n]
+            for step in range(12):
+                one, two = show(user), show(user, K=1 + step % 5)
+                rec.feedback(two.id, [0] if rng.random() < 0.5 else [])
+                if step % 4 == 1:
+                    show(user)
+                if step % 4 == 2:
+                    clock.tick(60.0)
+                    rec.tidy()  # so lists that have no answer yet had no click
+                else:
+                    clicked = rng.permutation(K)[: rng.integers(0, K)].tolist()
+                    rec.feedback(one.id, clicked)
+        last = show("v3")
+        rec.feedback(last.id, [0])
+        rec.undo(last.id)
+        del expected[last.id]
+        check = rec.check_prior()
+        assert check.verdict == "worse"
+        shown = {impression.impression: impression for user in rec_users(rec) for impression in rec.impressions(user)}
+        answered = {key: value for key, value in expected.items() if shown[key].clicked is not None}
+        for group in check.lists:
+            among = [
+                (key, predicted)
+                for key, (number, predicted) in answered.items()
+                if group.first <= number <= (group.last or 1000)
+            ]
+            assert group.answered >= len(among) > 0
+            if group.last is None or group.last > 10:
+                assert (group.start, group.start_loss) == (None, None)
+                continue
+            assert group.answered == len(among)
+            assert group.start == pytest.approx(np.mean([predicted for _, predicted in among]), rel=1e-9)
+            losses = [-np.log(np.clip(p if shown[key].clicked else 1.0 - p, 0.01, 0.99)) for key, p in among]
+            assert group.start_loss == pytest.approx(np.mean(losses), rel=1e-9)
+
+
+def rec_users(rec):
+    with transaction(rec.store, write=False):
+        return rec.store.users("", 1000)
+
+
+def test_a_prior_that_hardly_differs_from_that_of_the_start_is_neither_better_nor_worse(store_url):
+    clock = Clock()
+    start, near = (
+        thali.Prior([mean, 0.1, 0.05, 0.05], np.eye(4) * 0.05, films().topics, sigma=0.3) for mean in (0.1, 0.1001)
+    )
+    policy = thali.CascadeLSB(films(), K=K, prior=start)
+    with Recommender(policy, store_url, learn_prior=True, clock=clock) as rec:
+        clock.tick()
+        rec.perform([SetPrior("default", near, 5)], whole=True)
+        people(rec, 40, lists=5)
+        check = rec.check_prior()
+        assert (check.against, check.verdict) == ("start", "open")
+        assert abs(check.difference) < 0.005
+        ours = [group for group in check.lists if group.last in (1, 3, 10)]
+        assert all(group.start == pytest.approx(group.predicted, abs=1e-3) for group in ours)
+        assert all(group.start != group.predicted for group in ours)
+
+
 def test_a_prior_of_other_topics_is_not_used_with_a_new_catalog(store_url):
     with with_prior(store_url) as rec:
         people(rec, 4)

@@ -31,18 +31,23 @@ class PredictionCheck:
     predicted: float
     """The mean click probability that was predicted when the lists were shown, with the learned prior."""
     static: float
-    """The mean click probability if everybody had the average taste of the prior that the learner started with."""
+    """The mean click probability if everybody had the average taste of the prior that the learner started with; the
+    observed share of lists with a click if it started without a prior."""
     popular: float | None
     """The mean click probability if only the click rates of the items counted; None without a quality."""
     loss: float
     """The mean log loss of ``predicted``. Lower is better."""
     static_loss: float
     popular_loss: float | None
+    start: float | None = None
+    """The mean click probability with the prior that the learner started with, and with what was known about each
+    person when the list was shown. Only for people's first ten lists, and None without such a prior."""
+    start_loss: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PriorCheck:
-    """Whether the learned prior predicts clicks better than a static list and than popular items would."""
+    """Whether the learned prior predicts clicks better than the prior of the start, a static list and popular items."""
 
     at: float
     """When the check was made, Unix time in seconds."""
@@ -51,7 +56,7 @@ class PriorCheck:
     verdict: str
     """"better", "worse", or "open" if there are too few lists to tell."""
     against: str
-    """What it was compared with: "static" or "popular", whichever predicts better."""
+    """What it was compared with: "start", "static" or "popular", whichever predicts best."""
     difference: float | None
     """Mean log loss of the learned prior minus that of the other, over the first ten lists. Below 0 is better."""
     error: float | None

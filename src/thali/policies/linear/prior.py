@@ -27,6 +27,8 @@ FORMAT = "thali-prior-1"
 LEAST_VARIANCE, MOST_VARIANCE, MOST_CONDITION, MOST_MEAN = 1e-30, 1e6, 1e12, 1e6
 # EM stops after this many iterations, or when an iteration raises the log-likelihood by less than this for each person.
 MOST_ITERATIONS, SMALL_GAIN = 100, 1e-4
+# In Prior.learn, the prior of the policy counts as at most this many people: those of a service may be different.
+MOST_COUNTED = 1000
 # The first iterations use at most this many people, and the last ones everybody. People are read in parts of this size.
 FEW_PEOPLE, MOST_FINAL_ITERATIONS, PART = 1000, 5, 256
 
@@ -48,6 +50,9 @@ class Prior:
     sigma: the σ that suits these people, at least 0.001. A policy with this prior uses it unless you set another one.
         By default 0.3.
     optimism: the default α of a policy with this prior is this times sqrt(log(1 + t)). By default 1.
+    people: how many people's preferences it comes from, if they are known well. When another prior is learned from it
+        (:meth:`learn`), it counts as so many people, but at most as 1,000. By default, it counts as one person in the
+        mean, and as d people in the covariance.
 
     Examples
     --------
@@ -71,6 +76,7 @@ class Prior:
         *,
         sigma: float | None = None,
         optimism: float | None = None,
+        people: int | None = None,
     ) -> None:
         Sigma = checks.floats("covariance of Prior", covariance, (None, None), "(d, d)")
         d = len(Sigma)
@@ -89,6 +95,8 @@ class Prior:
         #: The σ and the factor of the default α for policies with this prior, or None for their own defaults.
         self.sigma = None if sigma is None else checks.number("sigma of Prior", sigma, low=theory.LEAST_SIGMA)
         self.optimism = None if optimism is None else checks.number("optimism of Prior", optimism, low=0.0, high=1e6)
+        #: How many people's preferences it comes from, or None.
+        self.people = None if people is None else checks.integer("people of Prior", people, low=0)
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value:g}" for name, value in self._settings.items() if value is not None)
@@ -100,7 +108,7 @@ class Prior:
             and self.topics == other.topics
             and np.array_equal(self.mean, other.mean)
             and np.array_equal(self.covariance, other.covariance)
-            and (self.sigma, self.optimism) == (other.sigma, other.optimism)
+            and self._settings == other._settings
         )
 
     __hash__ = None  # type: ignore[assignment]  # priors are compared by value, and nothing needs their hash
@@ -110,7 +118,7 @@ class Prior:
 
     @property
     def _settings(self) -> dict[str, Any]:
-        return {"sigma": self.sigma, "optimism": self.optimism}
+        return {"sigma": self.sigma, "optimism": self.optimism, "people": self.people}
 
     @property
     def d(self) -> int:
@@ -148,11 +156,12 @@ class Prior:
                 f"theta of from_preferences must have at least one row that is not all 0, got shape {tastes.shape}"
             )
         people, d = _bounded("theta of from_preferences", known).shape
-        default, origin = _even(d), known.mean(axis=0)
+        origin = known.mean(axis=0)
         off = known - origin
         moments = Moments(people, origin, off.sum(axis=0), off.T @ off)
-        default = default._replace(covariance=_spherical(_shrunk(moments, default, 1.0).covariance))
-        return cls(*_shrunk(moments, default, float(d)), topics)
+        covariance = _spherical(_shrunk(moments, Default(_even(d), 1.0, 1.0)).covariance)
+        default = Default(_even(d)._replace(covariance=covariance), 1.0, float(d))
+        return cls(*_shrunk(moments, default), topics, people=people)
 
     @classmethod
     def learn(cls, policy: LinearPolicy, state: LinearState) -> Prior:
@@ -165,9 +174,12 @@ class Prior:
 
         With few people, this would be far too certain. So the likelihood is penalized, which makes the M-step a mean
         over people and a default: the default counts as one person in μ, and as d people in Σ. The default is the prior
-        of the policy, if it has one. Otherwise it is a taste that is spread evenly, with μ_j = 1/d for each topic and
-        Σ = s²·I. Here s² is learned in the same way, with 1/d² as its default, which counts as one person. The
-        penalized likelihood never decreases. EM stops when it hardly increases, after at most 100 iterations.
+        of the policy, if it has one. If that prior says from how many ``people`` it comes, it counts as so many in both
+        (in Σ as at least d, and in both as at most 1,000): a few lists say less about a person than the many likes of
+        which :func:`thali.fit` knows (docs/live.md). Otherwise, the default is a taste that is spread evenly, with
+        μ_j = 1/d for each topic and Σ = s²·I. Here s² is learned in the same way, with 1/d² as its default, which
+        counts as one person. The penalized likelihood never decreases. EM stops when it hardly increases, after at most
+        100 iterations.
 
         policy: a policy of the linear family. σ is the one that this policy has with a prior: the σ that you set or, by
         default, 0.3. The default without a prior, 0.1, is less than the noise of clicks. If you set such a small σ, the
@@ -194,17 +206,22 @@ class Prior:
         if seen.size < len(state.B):
             everybody = everybody.take(seen)
         few = everybody.take(np.linspace(0, seen.size - 1, min(seen.size, FEW_PEOPLE)).astype(np.int64))
-        d = policy.catalog.d
+        d, counted = policy.catalog.d, 0.0
         if policy.prior is None:
             even = _even(d)
-            (_, covariance), _ = few.em(even, even, 1.0, MOST_ITERATIONS, spherical=True)
-            default = even._replace(covariance=covariance)
+            (_, covariance), _ = few.em(even, Default(even, 1.0, 1.0), MOST_ITERATIONS, spherical=True)
+            normal = even._replace(covariance=covariance)
         else:
-            default = Normal(policy.prior.mean, policy.prior.covariance)
-        learned, _ = few.em(default, default, float(d), MOST_ITERATIONS)
-        if few.B.shape != everybody.B.shape:
-            learned, _ = everybody.em(learned, default, float(d), MOST_FINAL_ITERATIONS)
-        settings = {} if policy.prior is None else policy.prior._settings
+            normal = Normal(policy.prior.mean, policy.prior.covariance)
+            counted = float(min(policy.prior.people or 0, MOST_COUNTED))
+
+        def default(share: float) -> Default:
+            return Default(normal, max(1.0, share * counted), max(float(d), share * counted))
+
+        learned, _ = few.em(normal, default(len(few.B) / len(everybody.B)), MOST_ITERATIONS)
+        if len(few.B) < len(everybody.B):
+            learned, _ = everybody.em(learned, default(1.0), MOST_FINAL_ITERATIONS)
+        settings = {} if policy.prior is None else {**policy.prior._settings, "people": None}
         return cls(*learned, policy.catalog.topics, **settings)
 
     def arranged(self, owner: str, topics: Sequence[Hashable]) -> Prior:
@@ -248,7 +265,7 @@ class Prior:
         missing = [name for name in ("mean", "covariance", "topics") if name not in content]
         if missing:
             raise ValueError(f"{missing[0]!r} is missing")
-        settings = {name: content.get(name) for name in ("sigma", "optimism")}
+        settings = {name: content.get(name) for name in ("sigma", "optimism", "people")}
         try:
             return cls(content["mean"], content["covariance"], content["topics"], **settings)
         except TypeError as error:
@@ -279,6 +296,16 @@ class Normal(NamedTuple):
     covariance: Floats
 
 
+class Default(NamedTuple):
+    """The prior that holds without any people."""
+
+    normal: Normal
+    in_mean: float
+    """How many people it counts as in the mean."""
+    in_covariance: float
+    """How many people it counts as in the covariance."""
+
+
 class Moments(NamedTuple):
     """The sums over people of 1, E[θ - origin] and E[(θ - origin)(θ - origin)ᵀ].
 
@@ -291,15 +318,14 @@ class Moments(NamedTuple):
     second: Floats
 
 
-def _shrunk(moments: Moments, default: Normal, weight: float) -> Normal:
-    """Return the most likely mean and covariance, given a default that counts as one person in the mean, and as
-    ``weight`` people in the covariance. This is the M-step of :meth:`Prior.learn`.
-    """
+def _shrunk(moments: Moments, default: Default) -> Normal:
+    """Return the most likely mean and covariance, given a default. This is the M-step of :meth:`Prior.learn`."""
     people, origin, first, second = moments
-    mean = (first + default.mean - origin) / (people + 1.0)
+    (start, spread), in_mean, in_covariance = default
+    mean = (first + in_mean * start - in_mean * origin) / (people + in_mean)
     about = second - np.outer(first, mean) - np.outer(mean, first) + people * np.outer(mean, mean)
-    off = mean + origin - default.mean
-    covariance = (about + np.outer(off, off) + weight * default.covariance) / (people + weight)
+    off = mean + origin - start
+    covariance = (about + in_mean * np.outer(off, off) + in_covariance * spread) / (people + in_covariance)
     return Normal(mean + origin, (covariance + covariance.T) / 2.0)
 
 
@@ -414,7 +440,7 @@ class People(NamedTuple):
         return solution, len(B) * one.inverse[0], len(B) * float(one.logdet[0])
 
     def em(
-        self, start: Normal, default: Normal, weight: float, iterations: int, *, spherical: bool = False
+        self, start: Normal, default: Default, iterations: int, *, spherical: bool = False
     ) -> tuple[Normal, list[tuple[Normal, float]]]:
         """Return the result of EM, and the prior before each iteration, with its penalized log-likelihood."""
         found: list[tuple[Normal, float]] = []
@@ -422,13 +448,13 @@ class People(NamedTuple):
         for _ in range(iterations):
             prior = Prior(*now)
             moments, likelihood = self.expectation(prior)
-            off = prior.mean - default.mean
-            penalty = off @ prior.precision @ off - weight * prior.logdet
-            penalty += weight * np.sum(default.covariance * prior.precision)
+            off = prior.mean - default.normal.mean
+            penalty = default.in_mean * (off @ prior.precision @ off) - default.in_covariance * prior.logdet
+            penalty += default.in_covariance * np.sum(default.normal.covariance * prior.precision)
             found.append((now, likelihood - 0.5 * float(penalty)))
             if len(found) > 1 and found[-1][1] - found[-2][1] < SMALL_GAIN * len(self.B):
                 break
-            now = _shrunk(moments, default, weight)
+            now = _shrunk(moments, default)
             if spherical:
                 now = Normal(now.mean, _spherical(now.covariance))
         return now, found
