@@ -104,6 +104,7 @@ likes-tuning: .venv/dev ## Choose settings for the experiments with real likes, 
 
 live: .venv/dev ## Measure first lists, histories and learned priors over HTTP, and update docs/live.md; DATA=folder of the data
 	$(BIN)/python benchmarks/live.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/prior_check.py $(if $(DATA),--data $(DATA))
 
 theory: .venv/dev ## Check the paper's theorems and lemmas numerically
 	$(BIN)/python benchmarks/theory.py

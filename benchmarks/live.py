@@ -12,11 +12,12 @@ history: what a service shows to people if it knows half of their likes.
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -33,11 +34,7 @@ from thali.lab.likes import start_of, tuned
 from thali.lab.problems import Problem
 from thali.lab.settings import EXPERIMENTS, FIT
 from thali.lab.sources import problem
-from thali.service.http.app import make_recommender
-from thali.service.http.settings import LearnerSetting, Settings
-from thali.service.recommender.operations import AddHistory
 from thali.starting import Start
-from thali.starting.file import load_catalog_file
 from thali.tools.randomness import stream, streams
 from thali.tools.types import Booleans, Floats, Integers
 
@@ -324,29 +321,21 @@ def first_halves(likes: Interactions) -> tuple[Interactions, bool]:
 def _with_histories(start: Start, folder: Path, has: Booleans) -> dict[str, Integers]:
     """Return the first lists of a service, for new people and for people with a history (people, K) each.
 
-    Neither of them are shown what is in the history.
+    Neither of them are shown what is in the history, which ``thali learn-from`` reads from a table.
     """
-    file, store = folder / "history.parquet", _store(folder, "history")
+    file, store, table = folder / "history.parquet", _store(folder, "history"), folder / "likes.csv"
     start.save(file)
     names = [str(name) for name in start.catalog.items]
     histories = [[names[e] for e in np.flatnonzero(row)] for row in has]
-    settings = Settings(str(file), store, (LearnerSetting("default", K=K),), hide="clicked")
-    loaded = load_catalog_file(file)
-    assert loaded.weight is not None
-    X = loaded.catalog.csr
-    S = loaded.weight * (X.T @ X).toarray()
-    S, B = (S + S.T) / 2.0, loaded.weight * (has.astype(float) @ X)
-    operations = [
-        AddHistory(f"known {at}", "likes", S, B[at], liked, sha256("\n".join(liked).encode()).hexdigest())
-        for at, liked in enumerate(histories)
-    ]
-    with make_recommender(settings) as recommender:
-        recommender.perform(operations, whole=True)
+    rows = (f"known {at},{name}\n" for at, liked in enumerate(histories) for name in liked)
+    table.write_text("user,item\n" + "".join(rows))
     number = {name: e for e, name in enumerate(names)}
     with (
         service(folder, file, "--hide", "clicked", "--quality-every", NEVER, store=store) as running,
         thali.Client(running.url, timeout=60.0) as client,
     ):
+        command = [sys.executable, "-m", "thali", "learn-from", str(table), "--store", store]
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
 
         def ask(user: str, **rule: Any) -> list[int]:
             return [number[item.item] for item in client.recommend(user, **rule).items]

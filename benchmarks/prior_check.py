@@ -20,6 +20,7 @@ import numpy as np
 import pages
 from cases import data_folder
 
+import thali
 from thali.datasets.interactions import Interactions
 from thali.lab.intervals import Estimate, mean
 from thali.lab.likes import start_of, tuned
@@ -134,13 +135,16 @@ def serve(recommender: Recommender, start: Start, liked: Booleans, answer: Answe
     return hits / LISTS
 
 
-def measure(case: Case, data: str, folder: Path) -> Result:
-    """Measure one case."""
+def measure(case: Case, data: str, folder: Path, counted: int | None = None) -> Result:
+    """Measure one case. counted: as how many people the prior of the file counts, by default as thali.fit says."""
     known = liked(case.source, data)
     file, earlier, later = split(case, known, data)
     start = start_of(known.take_users(file), **tuned(case.source, FIT))
     flags = known.matrix().astype(bool)
-    policy, groups = start.policy(K), np.array_split(later, GROUPS)
+    prior, groups = start.prior, np.array_split(later, GROUPS)
+    if counted is not None:
+        prior = thali.Prior.from_content({**prior.content, "people": counted})
+    policy = start.policy(K, prior=prior)
     without, learned, verdicts = list[Floats](), list[Floats](), list[str]()
     with Recommender(policy, f"sqlite:///{folder / 'without.db'}", hide="examined") as plain:
         for g, group in enumerate(groups):
@@ -149,9 +153,9 @@ def measure(case: Case, data: str, folder: Path) -> Result:
         serve(recommender, start, flags[earlier].toarray(), case.answer, "earlier")
         if recommender.learn_prior().people != case.earlier:
             raise RuntimeError(f"the prior must come from {case.earlier} people")
-        prior = recommender.learners["default"].policy.prior
+        found = recommender.learners["default"].policy.prior
         for g, group in enumerate(groups):
-            recommender.perform([SetPrior("default", prior, case.earlier)], whole=True)  # a version for each group
+            recommender.perform([SetPrior("default", found, case.earlier)], whole=True)  # a version for each group
             learned.append(serve(recommender, start, flags[group].toarray(), likes, f"group {g}"))
             check = recommender.check_prior()
             assert check is not None
@@ -182,6 +186,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--data", default=data_folder(), help="Folder of the data sets (default: $THALI_DATA).")
     options.add_argument("--cases", type=int, nargs="*", help="Measure only these rows, counted from 0.")
+    options.add_argument(
+        "--counted", type=int, help="Count the prior of the file as this many people (default: as thali.fit says)."
+    )
     pages.add_docs_option(options)
     given = options.parse_args()
     if given.data is None:
@@ -189,11 +196,11 @@ def main() -> None:
     rows = []
     for case in CASES if given.cases is None else [CASES[n] for n in given.cases]:
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(measure(case, str(given.data), Path(folder)).row())
+            rows.append(measure(case, str(given.data), Path(folder), given.counted).row())
         print(*rows[-1], sep=" | ", flush=True)
     header = "catalog file from | prior learned from | without it, % | with it, % | difference, points"
     table = pages.table(f"{header} | better | open | worse", rows)
-    if given.cases is None:
+    if given.cases is None and given.counted is None:
         pages.write(given.docs / PAGE, "checks", table)
 
 
