@@ -208,6 +208,38 @@ def test_a_history_is_imported_with_its_statistics_and_what_was_seen_stays(store
         assert_same(learned(rec, "bob"), (0, np.eye(5), np.zeros(5)))
 
 
+def test_what_is_known_of_imported_people_is_hidden_once_their_histories_are_learned_again(
+    store_url, other_store_url, tmp_path
+):
+    """An export does not contain what people have seen. The files do, of each of several histories."""
+    for name, item in (("ratings", "film 1"), ("purchases", "film 2")):
+        (tmp_path / f"{name}.csv").write_text(f"user,item\nana,{item}\n")
+    with recommender(store_url) as rec:
+        for name in ("ratings", "purchases"):
+            learn_history(rec, tmp_path / f"{name}.csv", name=name, weight=0.05)
+        known = learned(rec, "ana")
+        export_learned(rec.store, tmp_path / "e.jsonl")
+    with opened(other_store_url) as other:
+        recommender(other_store_url).close()
+        import_learned(tmp_path / "e.jsonl", other)
+    with recommender(other_store_url, hide="clicked") as rec:
+        everything = {f"film {e}" for e in range(20)}
+
+        def hidden(count):
+            """If so many items of the 20 are hidden, a list of all others contains none of them."""
+            return everything - {item.item for item in rec.recommend("ana", K=20 - count).items}
+
+        known_items = set()
+        for name, item in (("ratings", "film 1"), ("purchases", "film 2")):
+            for _ in range(2):
+                assert learn_history(rec, tmp_path / f"{name}.csv", name=name, weight=0.05)[:2] == (0, 1)
+            known_items.add(item)
+            assert hidden(len(known_items)) == known_items
+        assert_same(learned(rec, "ana"), known)
+        assert forget_history(rec, "ratings") == 1
+        assert hidden(1) == {"film 2"}
+
+
 def test_an_export_with_another_sigma_is_converted(tmp_path):
     """What the store then believes is what a store with the other σ would have learned from the same clicks."""
     urls = {sigma: f"sqlite:///{tmp_path}/{sigma}.db" for sigma in (0.1, 0.4)}

@@ -234,11 +234,13 @@ def import_learned(
             previous = store.lock_statistics(sorted(imported), blank)
             store.unlearn(imported)  # once more, for impressions that were learned before the lock was acquired
             for key, statistics in previous.items():
-                imported[key].sequence, imported[key].seen = statistics.sequence + 1, statistics.seen
+                imported[key].sequence, imported[key].seen = statistics.sequence, statistics.seen
             for line in page:
-                for known in line.get("histories", ()):
-                    key = line["user"], line["learner"]
-                    _add_history(store, key, known, positions, topics, imported[key].sequence)
+                key = line["user"], line["learner"]
+                for history in line.get("histories") or (None,):
+                    imported[key].sequence += 1  # each history has its own
+                    if history is not None:
+                        _add_history(store, key, history, positions, topics, imported[key].sequence)
             writes = Writes(statistics=imported)
             for _, learner in imported.keys() - {key for key, old in previous.items() if old.sequence}:
                 writes.count(0, learner, users=1.0)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thali.service.recommender import counters
 from thali.service.recommender.operations import AddHistory, Refused, RemoveHistory, Unknown, checked
 from thali.service.recommender.seen import SeenLists, item_hashes
-from thali.service.recommender.tastes import Sums
+from thali.service.recommender.tastes import Sums, Taste
 from thali.service.stores.records import History
 from thali.tools import checks
 from thali.tools.types import Floats
@@ -35,6 +37,8 @@ def add_history(transaction: Transaction, operation: AddHistory) -> bool:
     old = next((h for h in store.histories(*key) if h.name == name), None)
     if old is not None:
         if old.digest == operation.digest:
+            if operation.liked and (taste.seen is None or old.sequence not in taste.seen.sequences):  # after an import
+                transaction.set_taste(key, _with_liked(transaction, taste, old.sequence, operation.liked))
             return False
         sums = Sums.from_history(old, store, transaction.topics)
         taste = transaction.unlearned(taste, learner, key, old.sequence, sums)
@@ -44,9 +48,7 @@ def add_history(transaction: Transaction, operation: AddHistory) -> bool:
     sums = Sums(S, B)
     taste = taste.learn(learner, sums)
     if operation.liked:  # also without a rule that hides it, because there may be one later
-        hashes = item_hashes(operation.liked)
-        seen = taste.seen or SeenLists.empty()
-        taste.seen = seen.with_list(taste.sequence, transaction.now, hashes, np.ones(hashes.size, dtype=np.bool_))
+        taste = _with_liked(transaction, taste, taste.sequence, operation.liked)
     numbers, shared = sums.to_store(shared=operation.shared)
     digest = None if shared is None else sha256(shared).hexdigest()
     store.add_history(
@@ -57,6 +59,13 @@ def add_history(transaction: Transaction, operation: AddHistory) -> bool:
     )
     transaction.set_taste(key, taste)
     return True
+
+
+def _with_liked(transaction: Transaction, taste: Taste, sequence: int, liked: Sequence[Any]) -> Taste:
+    """Return a taste whose user has seen and clicked the items of a history, which it learned at this sequence."""
+    hashes = item_hashes(liked)
+    seen = (taste.seen or SeenLists.empty()).with_list(sequence, transaction.now, hashes, np.ones(hashes.size, bool))
+    return replace(taste, seen=seen)
 
 
 def remove_history(transaction: Transaction, operation: RemoveHistory) -> int:
