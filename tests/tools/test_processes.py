@@ -1,7 +1,12 @@
-"""Pools that are ended early leave no process, and print nothing."""
+"""Pools that are ended early leave no process, and print nothing. A process knows whether its terminal was closed."""
 
+import os
+import pty
 import subprocess
 import sys
+import time
+
+import pytest
 
 SCRIPT = """
 import multiprocessing, time
@@ -30,3 +35,58 @@ def test_a_pool_is_ended_at_once_and_python_exits_without_output(tmp_path):
     script.write_text(SCRIPT)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=50, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")
+
+
+TERMINAL = """
+import os, signal, sys, time
+from pathlib import Path
+from thali.tools import processes
+
+processes.TERMINAL_S = 0.1
+closed = processes.closing_terminal()
+signal.signal(signal.SIGHUP, lambda *_: Path("answer").write_text(str(closed())))
+Path("ready").write_text(str(os.getpid()))
+time.sleep(30)
+"""
+
+
+def content(path, seconds=20.0):
+    """Wait for a file, and return what is in it."""
+    until = time.monotonic() + seconds
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("how", "answer"), [("closes", "True"), ("stays", "False"), ("closed before", "False"), ("nohup", "False")]
+)
+def test_a_process_tells_a_closed_terminal_from_another_hangup(tmp_path, how, answer):
+    """A background job survives if the shell of its terminal exits. Later, SIGHUP means something else again."""
+    (tmp_path / "script.py").write_text(TERMINAL)
+    command = f"{sys.executable} script.py"
+    shell = {"nohup": f"nohup {command} > output", "closed before": f"set -m; {command} & cat ready_to_exit"}
+    os.mkfifo(tmp_path / "ready_to_exit")
+    shell_pid, terminal = pty.fork()
+    if shell_pid == 0:
+        os.chdir(tmp_path)
+        os.execv("/bin/sh", ["/bin/sh", "-c", shell.get(how, f"exec {command}")])
+    pid = int(content(tmp_path / "ready"))
+    try:
+        if how == "closed before":
+            (tmp_path / "ready_to_exit").write_text("go")
+            os.waitpid(shell_pid, 0)
+            os.close(terminal)
+            time.sleep(1.0)
+        elif how == "closes":
+            os.close(terminal)
+        if how != "closes":
+            os.kill(pid, 1)
+        assert content(tmp_path / "answer") == answer
+    finally:
+        os.kill(pid, 9)
+        if how in ("stays", "nohup"):
+            os.close(terminal)
+        if how != "closed before":
+            os.waitpid(shell_pid, 0)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import ipaddress
 import os
-import shutil
 import signal
 import socket
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,8 +88,8 @@ def serve(
         bool,
         typer.Option(
             "--prior-fallback",
-            help="Return to the prior of the catalog file if a learned prior predicts clicks worse than a static list "
-            "or popular items would.",
+            help="Return to the prior of the catalog file by itself if that predicts clicks clearly better than the "
+            "learned one.",
         ),
     ] = False,
     hide: Annotated[
@@ -200,10 +199,9 @@ def run(settings: Settings, host: str, port: int, workers: int, message: str) ->
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
-    from thali.service.http.app import create_app, make_recommender
+    from thali.service.http.app import create_app, make_recommender, set_up
     from thali.service.http.metrics import MULTIPROCESS_DIR
 
-    recommender = make_recommender(settings)  # before uvicorn starts, so that an error prints one sentence
     options: dict[str, Any] = {
         "host": host,
         "port": port,
@@ -214,21 +212,23 @@ def run(settings: Settings, host: str, port: int, workers: int, message: str) ->
         "limit_concurrency": 10_000,
         "timeout_graceful_shutdown": 10,
     }
-    typer.echo(message, err=True)
     # uvicorn completes open requests, and then sends itself the signal again. Exit with 0: being stopped is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if workers == 1:
+        recommender = make_recommender(settings)  # before uvicorn starts, so that an error prints one sentence
+        typer.echo(message, err=True)
         uvicorn.run(create_app(settings, lambda _: recommender), lifespan="on", **options)
         return
-    recommender.close()
     Multiprocess.handle_hup = _on_hangup(closing_terminal())  # type: ignore[method-assign, assignment]
     with (
         tempfile.TemporaryDirectory(prefix="thali-metrics-") as folder,
         tempfile.TemporaryDirectory(prefix="thali-catalog-") as kept,
     ):
         os.environ[MULTIPROCESS_DIR] = folder  # the processes share their metrics
-        shutil.copyfile(settings.catalog, Path(kept, "kept"))
-        replace(settings, kept_catalog=str(Path(kept, "kept"))).to_environment()
+        for path in (folder, kept):
+            fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)  # systemd-tmpfiles does not clean up locked folders
+        set_up(settings, Path(kept)).to_environment()
+        typer.echo(message, err=True)
         uvicorn.run(
             "thali.service.http.app:create_app_from_environment",
             factory=True,

@@ -7,10 +7,11 @@ import sys
 import time
 from contextlib import suppress
 
+import numpy as np
 import psutil
 import pytest
 from ports import free_port
-from serving import START_S, Service, small_catalog
+from serving import START_S, TOPICS, Service, small_catalog
 
 import thali
 
@@ -41,10 +42,15 @@ def larger():
     return catalog
 
 
-@pytest.mark.parametrize("options", [(), ("--new-catalog",)])
+def prior(mean):
+    return thali.Prior(mean, np.eye(len(TOPICS)), TOPICS)
+
+
+@pytest.mark.parametrize("options", [(), ("--new-catalog",), ("--prior", "prior.json")])
 @pytest.mark.parametrize("file", ["refused", "broken"])
 def test_a_worker_is_restarted_with_the_catalog_that_is_in_use(tmp_path, postgres, options, file):
-    """Whatever file is at its path: one that the service has refused, or one that cannot be read."""
+    """Whatever file is at its path: one that the service has refused, or one that cannot be read. So is a prior."""
+    prior(0.25).save(tmp_path / "prior.json")
     with (
         Service(tmp_path, "--workers", "2", *options, store=postgres.fresh()) as running,
         running.client(retries=0) as client,
@@ -56,6 +62,9 @@ def test_a_worker_is_restarted_with_the_catalog_that_is_in_use(tmp_path, postgre
             thali.save_catalog(small_catalog(), tmp_path / "catalog.parquet")
         else:
             (tmp_path / "catalog.parquet").write_bytes(b"broken")
+        prior(0.75).save(tmp_path / "prior.json")
+        topics = client.priors()["default"].topics
+        assert (topics is not None) == ("--prior" in options)
         os.kill(running.pid, signal.SIGHUP)
         wait_until(lambda: running.log.read_text().count('"event":"catalog-not-loaded"') >= 2, running)
         before = workers(running)
@@ -71,6 +80,7 @@ def test_a_worker_is_restarted_with_the_catalog_that_is_in_use(tmp_path, postgre
             with running.client(retries=2) as fresh:
                 assert [item.item for item in fresh.items(contains="through")] == ["through the API"]
                 assert [item.item for item in fresh.items(contains="a new")] == ["a new film"]
+                assert fresh.priors()["default"].topics == topics
                 processes.add(fresh.health().process)
         running.stop()
 

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import time
 from typing import Any
@@ -69,6 +70,28 @@ def make_recommender(settings: Settings) -> Recommender:
         recommender = _make(settings, load(settings.kept_catalog), kept.load)
     recommender.on_catalog = kept.keep
     return recommender
+
+
+def set_up(settings: Settings, folder: Path) -> Settings:
+    """Set up the store of a service with several workers, and return the settings for its workers.
+
+    Workers that are restarted must not read files that have changed since. So they use copies in this folder.
+    """
+    log_messages()
+    kept = KeptCatalog(folder / "catalog")
+    loaded = kept.load(settings.catalog)
+    with _make(settings, loaded, load) as recommender:
+        kept.keep(loaded)
+        learners = []
+        for number, learner in enumerate(settings.learners):
+            prior = recommender.learners[learner.name].start.prior
+            if prior is None or _follows_file(learner):
+                learners.append(learner)
+            else:
+                path = folder / f"prior-{number}"
+                prior.save(path)
+                learners.append(replace(learner, prior=str(path)))
+    return replace(settings, kept_catalog=str(kept.path), learners=tuple(learners))
 
 
 def _make(settings: Settings, file: LoadedCatalog, load_catalog: Callable[[str], LoadedCatalog]) -> Recommender:

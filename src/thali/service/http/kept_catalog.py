@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import shutil
@@ -11,6 +12,7 @@ from time import time
 
 from thali.service.recommender.loading import LoadedCatalog, load
 
+LOGGER = logging.getLogger(__name__)
 # A copy ends in this until it is kept. After so many seconds, it is certain that it was not put into use.
 SUFFIX, OLD_S = ".loaded", 600.0
 
@@ -19,7 +21,8 @@ class KeptCatalog:
     """A copy of the catalog file that is in use.
 
     The file itself may have changed since it was loaded, or may be one that the service has refused. A worker that is
-    restarted then uses the copy, so that it has the same catalog as the others.
+    restarted then uses the copy, so that it has the same catalog as the others. If the copy cannot be kept, a worker
+    that is restarted uses the file.
 
     Parameters
     ----------
@@ -27,14 +30,19 @@ class KeptCatalog:
 
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     def load(self, path: str) -> LoadedCatalog:
         """Load a catalog file from a copy of it, which :meth:`keep` can keep."""
-        self._remove_old()
         copy = self.path.with_name(f"{secrets.token_hex(8)}{SUFFIX}")
-        shutil.copyfile(path, copy)
+        try:
+            self._remove_old()
+            shutil.copyfile(path, copy)
+        except OSError as error:  # the folder is gone or full, or the file cannot be read: then load says so
+            _warn(error)
+            copy.unlink(missing_ok=True)
+            return load(path)
         try:
             return load(str(copy))._replace(copy=str(copy))
         except (ValueError, OSError) as error:
@@ -43,8 +51,13 @@ class KeptCatalog:
 
     def keep(self, loaded: LoadedCatalog) -> None:
         """Keep the copy of a catalog that has been put into use."""
-        if loaded.copy is not None:
-            os.replace(loaded.copy, self.path)
+        try:
+            if loaded.copy is None:
+                self.path.unlink(missing_ok=True)  # it is of an earlier catalog
+            else:
+                os.replace(loaded.copy, self.path)
+        except OSError as error:
+            _warn(error)
 
     def _remove_old(self) -> None:
         """Remove copies of files that were loaded, but not put into use."""
@@ -52,3 +65,7 @@ class KeptCatalog:
             with suppress(FileNotFoundError):  # another worker has removed or kept it
                 if copy.stat().st_mtime < time() - OLD_S:
                     copy.unlink()
+
+
+def _warn(error: OSError) -> None:
+    LOGGER.warning("no copy of the catalog file can be kept for workers that are restarted: %s", error)
