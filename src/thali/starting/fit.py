@@ -209,6 +209,6 @@ def _prior(catalog: Catalog, known: Known, seed: int) -> tuple[Prior, float, int
         weight = 1.0
         state = state_of_log(policy, known.log, people, known.positions)
     learned = learned_prior(policy, state)
-    mean, covariance, topics = learned.mean, learned.covariance, learned.topics
-    prior = Prior(mean, covariance, topics, sigma=sigma, optimism=OPTIMISM, people=len(people))
+    mean, covariance, topics, known_people = learned.mean, learned.covariance, learned.topics, learned.people
+    prior = Prior(mean, covariance, topics, sigma=sigma, optimism=OPTIMISM, people=known_people)
     return prior, weight, len(people)

@@ -30,4 +30,4 @@ def learned_prior(policy: LinearPolicy, state: LinearState) -> Prior:
         M /= units
         M += eye
     prior = Prior.learn(policy, state_with(policy, M, state.B / c))
-    return Prior(prior.mean / c, prior.covariance / units, prior.topics)
+    return Prior(prior.mean / c, prior.covariance / units, prior.topics, people=prior.people)

@@ -172,7 +172,7 @@ def test_a_prior_from_many_people_counts_as_so_many_when_another_is_learned_from
     for people in (None, 1, 40, MOST_COUNTED, 10 * MOST_COUNTED):
         prior = thali.Prior(0.1, 0.05 * np.eye(D), items.topics, sigma=0.3, optimism=0.2, people=people)
         learned = thali.Prior.learn(thali.CascadeLSB(items, K, prior=prior), state)
-        assert (learned.sigma, learned.optimism, learned.people) == (0.3, 0.2, None)
+        assert (learned.sigma, learned.optimism) == (0.3, 0.2)
         moved[people] = np.linalg.norm(learned.mean - prior.mean)
         few = People(state.M, state.B, 0.3, 0.3)
         counted = float(min(people or 0, MOST_COUNTED))
@@ -182,3 +182,18 @@ def test_a_prior_from_many_people_counts_as_so_many_when_another_is_learned_from
             (optimum, _) = few.em(optimum, default, 1)
         np.testing.assert_allclose(learned.mean, optimum.mean, atol=0.1 * moved[people] + 1e-3)
     assert moved[None] == moved[1] > moved[40] > moved[MOST_COUNTED] == moved[10 * MOST_COUNTED] > 0.0
+
+
+@pytest.mark.parametrize("people", [None, 30])
+@pytest.mark.parametrize("users", [5, 1500])
+def test_a_learned_prior_says_from_how_many_people_it_comes_and_counts_those_who_are_hardly_known_less(users, people):
+    items, known = catalog(), []
+    for steps in (1, 60):
+        state, _ = history(thali.CascadeLSB(items, K, sigma=0.3), users=users, steps=steps)
+        prior = thali.Prior(0.1, 0.05 * np.eye(D), items.topics, sigma=0.3, people=people)
+        learned = thali.Prior.learn(thali.CascadeLSB(items, K, prior=prior), state)
+        precision = np.linalg.inv(learned.covariance)
+        shares = [1.0 - np.trace(precision @ np.linalg.inv(M - np.eye(D) + precision)) / D for M in state.M]
+        assert learned.people == pytest.approx((people or 0) + sum(shares), abs=max(0.51, 0.05 * sum(shares)))
+        known.append(sum(shares))
+    assert 0.0 < 3.0 * known[0] < known[1] < users

@@ -146,13 +146,15 @@ def test_many_new_items_do_not_fill_the_lists(tmp_path):
         assert np.flatnonzero(column[400:] == column.max()).tolist() == [98, 99]
 
 
-def test_weights_without_the_quality_leave_it_as_it_is(store_url):
+def test_weights_and_topics_without_the_quality_leave_it_as_it_is(store_url):
     _, quality = rated()
     with recommender(store_url) as rec:
         before = rec.live.weights("film 7")["quality"]
         assert rec.put_item("film 7", {"crime": 0.2}).weights == {"crime": 0.2, "quality": before}
         assert rec.put_item("new", {"crime": 0.2}).weights["quality"] == pytest.approx(quality.prior.mean)
         assert rec.put_item("film 8", {"quality": 0.5}).weights == {"quality": 0.5}
+        kept = rec.live.weights("film 9")["quality"]
+        assert rec.put_item("film 9", topics=["crime"]).weights["quality"] == kept
         rec.recommend("ana")
         assert rec.live.weights("film 7") == {"crime": 0.2, "quality": before}
 

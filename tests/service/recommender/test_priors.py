@@ -16,8 +16,17 @@ from thali.service.http.settings import LearnerSetting, Settings
 from thali.service.recommender import Conflict, Recommender, Refused, Unknown
 from thali.service.recommender.histories import learn_history
 from thali.service.recommender.loading import LoadedCatalog, load
-from thali.service.recommender.operations import AddHistory, ForgetUser, SetPrior, UseCatalog
+from thali.service.recommender.operations import (
+    AddHistory,
+    AddPast,
+    ForgetUser,
+    RemoveHistory,
+    SetPrior,
+    UseCatalog,
+)
 from thali.service.recommender.prior_learning import PriorDraw
+from thali.service.stores import open_store
+from thali.service.stores.transfer import export_learned, import_learned
 from thali.starting import Start
 
 PEOPLE = 12
@@ -265,8 +274,10 @@ def test_learned_priors_are_judged_together_if_each_is_in_use_only_for_a_short_t
 
 
 @pytest.mark.parametrize("policy", [thali.CascadeLSB, thali.CascadeLinUCB])
-def test_a_learned_prior_is_compared_with_what_the_start_would_have_predicted_for_each_person_then(store_url, policy):
-    """With late and unordered answers, a time-out, a history, lists of other lengths, and an undo."""
+def test_a_learned_prior_is_compared_with_what_the_start_would_have_predicted_for_each_person_then(
+    store_url, policy, tmp_path
+):
+    """With late and unordered answers, time-outs, histories, lists of other lengths, undo, and an import."""
     clock = Clock()
     bad = thali.Prior([0.0, 0.9, 0.9, 0.9], np.eye(4) * 1e-4, films().topics, sigma=0.3, optimism=0.0)
     start = policy(films(), K=K, prior=base_prior())
@@ -305,6 +316,18 @@ def test_a_learned_prior_is_compared_with_what_the_start_would_have_predicted_fo
         rec.feedback(last.id, [0])
         rec.undo(last.id)
         del expected[last.id]
+        # What is learned later about what came before changes no prediction.
+        for shown in rec.impressions("v7"):
+            if shown.answer == "time-out":
+                rec.feedback(shown.impression, [0])
+        earliest = list(rec.impressions("v8"))[-1].impression
+        rec.undo(earliest)
+        del expected[earliest]
+        more = AddHistory("v9", "likes", 0.3 * np.eye(4), np.full(4, 0.2), [], "digest")
+        rec.perform([more, RemoveHistory("known", "likes"), AddPast("v10", ["film 1", "film 2"], [0])], whole=True)
+        export_learned(rec.store, tmp_path / "people.jsonl")
+        with open_store(store_url) as other:
+            import_learned(tmp_path / "people.jsonl", other, replace=True)
         check = rec.check_prior()
         assert check.verdict == "worse"
         shown = {impression.impression: impression for user in rec_users(rec) for impression in rec.impressions(user)}
@@ -328,6 +351,30 @@ def test_a_learned_prior_is_compared_with_what_the_start_would_have_predicted_fo
 def rec_users(rec):
     with transaction(rec.store, write=False):
         return rec.store.users("", 1000)
+
+
+def test_the_service_returns_to_the_start_only_if_that_predicts_better(store_url):
+    """Popular items may predict better than both priors. Then there is nothing better to return to."""
+    clock, (catalog, quality) = Clock(), rated()
+    high, higher = (
+        thali.Prior([mean] * 5, np.eye(5) * 1e-4, catalog.topics, sigma=0.3, optimism=0.0) for mean in (0.4, 0.6)
+    )
+    rest = {"quality": quality, "learn_prior": True, "clock": clock}
+    with Recommender(thali.CascadeLSB(catalog, K=K), store_url, **rest) as rec:
+        verdicts = []
+        for number, (start, learned_prior) in enumerate([(higher, high), (high, higher), (high, high), (None, high)]):
+            rec.learners["default"].use(start, rec.catalog)
+            clock.tick()
+            rec.perform([SetPrior("default", None)], whole=True)
+            clock.tick()
+            rec.perform([SetPrior("default", learned_prior, 5)], whole=True)
+            for n in range(60):
+                for _ in range(2):
+                    rec.feedback(rec.recommend(f"p{number} {n}").id, [0] if n == 7 else [])
+            check = rec.check_prior()
+            verdicts.append((check.verdict, check.against, check.falls_back))
+        lost = ("worse", "popular")
+        assert verdicts == [(*lost, False), (*lost, True), (*lost, False), ("worse", "static", True)]
 
 
 def test_a_prior_that_hardly_differs_from_that_of_the_start_is_neither_better_nor_worse(store_url):

@@ -40,8 +40,8 @@ class PredictionCheck:
     static_loss: float
     popular_loss: float | None
     start: float | None = None
-    """The mean click probability with the prior that the learner started with, and with what was known about each
-    person when the list was shown. Only for people's first ten lists, and None without such a prior."""
+    """The mean click probability that was predicted when the lists were shown, with the prior that the learner started
+    with. Only for people's first ten lists, and None without such a prior."""
     start_loss: float | None = None
 
 
@@ -66,6 +66,9 @@ class PriorCheck:
     since: float | None = None
     """When the oldest checked list can have been shown, Unix time in seconds: when this version was put into use, or,
     if fewer than 100 first lists have feedback since then, when the first learned prior was."""
+    falls_back: bool = False
+    """Whether a service with ``--prior-fallback`` returns to the prior of the start: the verdict is "worse", and that
+    prior predicts clearly better than the learned one."""
 
 
 @dataclass(frozen=True, slots=True)

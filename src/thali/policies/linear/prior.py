@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,9 +50,9 @@ class Prior:
     sigma: the σ that suits these people, at least 0.001. A policy with this prior uses it unless you set another one.
         By default 0.3.
     optimism: the default α of a policy with this prior is this times sqrt(log(1 + t)). By default 1.
-    people: how many people's preferences it comes from, if they are known well. When another prior is learned from it
-        (:meth:`learn`), it counts as so many people, but at most as 1,000. By default, it counts as one person in the
-        mean, and as d people in the covariance.
+    people: how many people's preferences it comes from. Somebody whose preferences are known only in part counts in
+        part. When another prior is learned from this one (:meth:`learn`), it counts as so many people, but at most as
+        1,000. By default, it counts as one person in the mean, and as d people in the covariance.
 
     Examples
     --------
@@ -181,6 +181,10 @@ class Prior:
         counts as one person. The penalized likelihood never decreases. EM stops when it hardly increases, after at most
         100 iterations.
 
+        The learned prior says from how many ``people`` it comes: those of the default, and of the others the sum of
+        1 - tr(Σ⁻¹P⁻¹)/d. This is the share of a person's preferences that is known: 0 without any lists (P⁻¹ = Σ), and
+        1 if nothing is left to learn (P⁻¹ = 0).
+
         policy: a policy of the linear family. σ is the one that this policy has with a prior: the σ that you set or, by
         default, 0.3. The default without a prior, 0.1, is less than the noise of clicks. If you set such a small σ, the
         learned prior takes a part of the noise for differences between people. Pass a policy without a prior, or with
@@ -221,7 +225,9 @@ class Prior:
         learned, _ = few.em(normal, default(len(few.B) / len(everybody.B)), MOST_ITERATIONS)
         if len(few.B) < len(everybody.B):
             learned, _ = everybody.em(learned, default(1.0), MOST_FINAL_ITERATIONS)
-        settings = {} if policy.prior is None else {**policy.prior._settings, "people": None}
+        settings = {} if policy.prior is None else policy.prior._settings
+        known = few.known(cls(*learned)) * len(everybody.B) / len(few.B)
+        settings["people"] = (settings.get("people") or 0) + round(known)
         return cls(*learned, policy.catalog.topics, **settings)
 
     def arranged(self, owner: str, topics: Sequence[Hashable]) -> Prior:
@@ -416,8 +422,7 @@ class People(NamedTuple):
         reading = prior.reading(self.sigma, self.state_sigma)
         people, d = self.B.shape
         first, second, likelihood = np.zeros(d), np.zeros((d, d)), 0.0
-        for begin in range(0, people, people if self.alike else PART):
-            part = slice(begin, begin + (people if self.alike else PART))
+        for part in self._parts():
             B = self.B[part]
             solution, inverses, logdets = self._posterior(self.M[part], B, reading)
             means = solution * self.sigma**-2
@@ -428,6 +433,20 @@ class People(NamedTuple):
             likelihood += 0.5 * (np.sum((B + reading.shift) * means) * self.sigma**-2 - logdets)
         likelihood += 0.5 * people * (prior.logdet - prior.mean @ prior.precision @ prior.mean)
         return Moments(people, prior.mean, first, second), likelihood
+
+    def known(self, prior: Prior) -> float:
+        """Return Σ (1 - tr(Σ⁻¹P⁻¹)/d) over all people: how many people's preferences are known."""
+        reading, left = prior.reading(self.sigma, self.state_sigma), 0.0
+        for part in self._parts():
+            _, inverses, _ = self._posterior(self.M[part], self.B[part], reading)
+            left += float(np.sum(prior.precision * inverses))
+        return len(self.B) - left / prior.d
+
+    def _parts(self) -> Iterator[slice]:
+        """Yield the people in parts that fit into little memory."""
+        size = len(self.B) if self.alike else PART
+        for begin in range(0, len(self.B), size):
+            yield slice(begin, begin + size)
 
     def _posterior(self, M: Floats, B: Floats, reading: Reading) -> tuple[Floats, Floats, float]:
         """Return P⁻¹B′ of each person, and the sums of P⁻¹ and log det P over all people."""

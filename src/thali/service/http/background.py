@@ -65,7 +65,7 @@ async def _check_and_learn(service: Service, name: str, every: float, log: Log) 
     check = await check_prior(service, name)
     if check is not None and check.verdict == "worse":
         log("prior-worse", learner=name, version=check.version, against=check.against, difference=check.difference)
-        if service.settings.prior_fallback:
+        if check.falls_back and service.settings.prior_fallback:
             await service.batcher.one(SetPrior(name, None, fell_back=True, instead_of=check.version))
             log("prior-fell-back", learner=name, version=check.version)
             return
@@ -125,6 +125,8 @@ async def use_catalog(service: Service, *, discard_changes: bool = False) -> int
         raise Refused("catalog", "must come from a file, but this service was started with a catalog in memory")
     try:
         loaded = await asyncio.to_thread(load, str(path))
+        if not service.recommender.hide.hides_nothing:
+            loaded = await asyncio.to_thread(loaded.prepared)
     except (ValueError, OSError) as error:
         raise Refused("catalog", f"must be a file that can be loaded: {error}") from None
     items: int = await service.batcher.one(UseCatalog(loaded, str(path), discard_changes))

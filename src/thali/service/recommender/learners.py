@@ -15,6 +15,8 @@ from thali.tools import checks
 
 # How many variants of a learner, with another K or α, are kept in memory.
 MAX_VARIANTS = 64
+#: Learned priors are judged by so many lists of each person.
+FIRST_LISTS = 10
 # A limit on shares, so that their sum is always finite.
 MAX_SHARE = 1e9
 
@@ -34,6 +36,11 @@ class Learner:
     def settings(self) -> dict[str, Any]:
         """The settings that the learner's statistics depend on, except topics, which may change."""
         return {"policy": type(self.policy).__name__, **self.policy.settings, "topics": None}
+
+    @property
+    def learned(self) -> bool:
+        """Whether the learner uses a learned prior."""
+        return self.policy is not self.start
 
     def use(self, prior: Prior | None, catalog: Catalog | None = None) -> None:
         """Use another prior, or that of the start (None). With a catalog, the start has this prior and catalog."""

@@ -40,8 +40,10 @@ class LiveCatalog:
     Names become text in files and URLs, where the two could not be told apart.
     """
 
-    def __init__(self, catalog: Catalog, quality: Quality | None = None) -> None:
-        """quality: the counts that the catalog file came with, if its column "quality" learns from clicks."""
+    def __init__(self, catalog: Catalog, quality: Quality | None = None, numbers: ItemNumbers | None = None) -> None:
+        """quality: the counts that the catalog file came with, if its column "quality" learns from clicks. numbers:
+        those of the catalog, if they were prepared before.
+        """
         check_names(catalog)
         self.catalog = catalog
         if quality is not None and (QUALITY not in map(str, catalog.topics) or quality.L != catalog.L):
@@ -58,7 +60,7 @@ class LiveCatalog:
         #: The quality of all items as it was last refreshed, or None if the catalog has none.
         self.quality = quality
         self._start_column = None if quality is None else catalog.dense_column(QUALITY)
-        self.numbers = ItemNumbers(catalog)
+        self.numbers = ItemNumbers(catalog) if numbers is None else numbers
         self.epoch = 0
         self._digest = content_digest(catalog)
         self._applied = 0  # how many changes of this epoch were applied

@@ -414,7 +414,7 @@ class Recommender:
         What was learned about users is kept for topics that have the same name. discard_changes: whether changes that
         were made to items of the other catalog may be lost.
         """
-        live = LiveCatalog(loaded.catalog, loaded.quality)
+        live = LiveCatalog(loaded.catalog, loaded.quality, loaded.numbers)
         names = (
             *("catalog", "live", "tastes", "topics", "priors", "start_digest", "_catalog_path"),
             *("_known_learners", "_prior_version", "_generation"),

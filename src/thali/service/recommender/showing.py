@@ -10,7 +10,7 @@ import numpy as np
 
 from thali.lists.explain import Explanation, distance, explain
 from thali.policies.linear.policy import LinearPolicy
-from thali.policies.linear.state import LinearState
+from thali.policies.linear.state import LinearState, compute
 from thali.service.recommender.operations import id_text
 from thali.service.recommender.words import reason
 from thali.service.stores.records import Impression
@@ -33,10 +33,17 @@ class Measured(NamedTuple):
     """The share of exploration, Σ exploration / Σ (|belief| + exploration)."""
     others: Floats | None
     """The part of each belief that comes from the prior, x·μ (K,). None without a prior."""
+    start: float | None
+    """The click probability that the policy would have predicted with the prior of its start."""
 
 
-def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measured:
-    """Compute the numbers of a list (K,) of item numbers for one user. Cost: O(K·s² + K²·s), with s topics per item."""
+def measure(policy: LinearPolicy, state: LinearState, chosen: Integers, start: LinearPolicy | None = None) -> Measured:
+    """Compute the numbers of a list (K,) of item numbers for one user.
+
+    start: the policy with the prior of its start, if what that would have predicted is needed.
+
+    Cost: O(K·s² + K²·s), with s topics per item. With start, O(d³) more.
+    """
     inverse, solution, _ = policy.posterior(state)
     estimate, alpha = solution[0] * policy.sigma**-2, float(policy.optimism(state)[0])
     parts = explain(policy.catalog, chosen, estimate, inverse[0], alpha, features=policy.features)
@@ -47,11 +54,24 @@ def measure(policy: LinearPolicy, state: LinearState, chosen: Integers) -> Measu
         others = _sums(parts.gains * policy.prior.mean[parts.topics], parts.sizes)
     return Measured(
         parts,
-        predicted=1.0 - prod(1.0 - min(1.0, max(0.0, belief)) for belief in beliefs),
+        predicted=click_probability(beliefs),
         diversity=distance(parts.sizes, parts.topics, policy.catalog.sparse.fading),
         exploration=sum(explorations) / total if total > 0.0 else 0.0,
         others=others,
+        start=None if start is None else click_probability(_beliefs(start, state, parts).tolist()),
     )
+
+
+def click_probability(beliefs: list[float]) -> float:
+    """Return the probability of at least one click, with beliefs clipped to the range from 0 to 1."""
+    return 1.0 - prod(1.0 - min(1.0, max(0.0, belief)) for belief in beliefs)
+
+
+def _beliefs(policy: LinearPolicy, state: LinearState, parts: Explanation) -> Floats:
+    """Return what a policy believes about a list (K,). The state keeps the posterior that belongs to another policy."""
+    arrays = state.arrays
+    estimate = compute(arrays["M"], arrays["B"], policy.reading(state)).solution[0] * policy.sigma**-2
+    return _sums(parts.gains * estimate[parts.topics], parts.sizes)
 
 
 def _sums(values: Floats, sizes: Integers) -> Floats:

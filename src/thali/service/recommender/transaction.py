@@ -192,6 +192,7 @@ class Transaction:
             self.recommender.live.quality is not None,
         )
         shown.others = None if measured.others is None else measured.others.astype("<f8").tobytes()
+        shown.start = measured.start
         self.count(shown, impressions=1.0, diversity=measured.diversity, exploration=measured.exploration)
         return shown
 

@@ -81,6 +81,8 @@ class Impression:
     """The part of each belief that comes from the prior, K numbers. None if it is 0 because there is no prior."""
     rates_items: bool = False
     """Whether its clicks are counted for the quality of items. They are if the catalog had one when it was shown."""
+    start: float | None = None
+    """The click probability that the prior of the start would have estimated, if the learner used a learned prior."""
 
     @property
     def shown_at(self) -> float:

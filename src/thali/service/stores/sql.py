@@ -55,6 +55,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE examinations (worker {text}, seq BIGINT, items TEXT NOT NULL, PRIMARY KEY (worker, seq))",
         "CREATE TABLE quality (item {text} PRIMARY KEY, examined {real} NOT NULL, clicked {real} NOT NULL)",
     ),
+    ("ALTER TABLE impressions ADD COLUMN start {real}",),
 )
 VERSION = len(MIGRATIONS)
 #: The columns of each table. Tables can be copied in this order.
@@ -67,7 +68,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "statistics": ('"user"', "learner", "topics", "updates", "sequence", "numbers", "seen"),
     "impressions": (
         *("id", '"user"', "learner", "topics", "items", "numbers", "predicted"),
-        *("clicked", "answer", "answered_at", "sequence", "number", "others"),
+        *("clicked", "answer", "answered_at", "sequence", "number", "others", "start"),
     ),
     "counters": ("hour", "learner", "worker", "name", "value"),
     "priors": ("learner", "version", "at", "people", "fell_back", "prior"),
@@ -99,6 +100,7 @@ ADDED: dict[int, dict[str, tuple[str, ...]]] = {
         "impressions": ("number", "others"),
         **{table: TABLES[table] for table in ("priors", "matrices", "histories", "examinations", "quality")},
     },
+    3: {"impressions": ("start",)},
 }
 
 
@@ -600,7 +602,7 @@ class SqlStore(ABC):
 
 def impression_from_row(row: Sequence[Any]) -> Impression:
     """Return the impression in a row with IMPRESSION_COLUMNS."""
-    id, user, learner, topics, items, numbers, predicted, clicked, answer, at, sequence, number, others = row
+    id, user, learner, topics, items, numbers, predicted, clicked, answer, at, sequence, number, others, start = row
     try:
         names, positions = json.loads(items), None if clicked is None else json.loads(clicked)
     except ValueError as error:
@@ -609,7 +611,7 @@ def impression_from_row(row: Sequence[Any]) -> Impression:
     rates_items = number is not None and number > 0
     return Impression(
         *(*shown, positions, answer, at, sequence, None if number is None else abs(number)),
-        *(None if others is None else bytes(others), rates_items),
+        *(None if others is None else bytes(others), rates_items, start),
     )
 
 
@@ -623,7 +625,7 @@ def _row_of_impression(shown: Impression) -> tuple[Any, ...]:
     number = shown.number if shown.number is None or shown.rates_items else -shown.number
     return (
         *(shown.id, shown.user, shown.learner, shown.topics, json.dumps(shown.items), shown.numbers, shown.predicted),
-        *(_clicked_json(shown), shown.answer, shown.answered_at, shown.sequence, number, shown.others),
+        *(_clicked_json(shown), shown.answer, shown.answered_at, shown.sequence, number, shown.others, shown.start),
     )
 
 

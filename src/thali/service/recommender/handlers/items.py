@@ -153,22 +153,24 @@ def _checked(transaction: Transaction, operation: PutItem, typical: Typical | No
         checked("item", checks.text_name, name)
     else:
         checked("item", checks.integer, name, low=-checks.MOST_COUNT, high=checks.MOST_COUNT)
-    item = transaction.recommender.live.own_name(name)
+    live = transaction.recommender.live
+    item = live.own_name(name)
     if (operation.weights is None) == (operation.topics is None):
         got = "neither" if operation.weights is None else "both"
         raise Refused("weights", f"must be given, or topics instead, got {got}")
-    if operation.topics is not None:
-        return Item(item, _typical(transaction, item, operation.topics, typical))
-    if not isinstance(operation.weights, Mapping):
-        raise Refused("weights", f"must be a mapping from topics to weights, got {operation.weights!r:.80}")
     weights: dict[Any, float] = {}
-    topics = set(transaction.recommender.catalog.topics)
-    for topic, weight in operation.weights.items():
-        if topic not in topics:
-            raise Refused("weights", f"must contain only topics of the catalog, got {topic!r:.80}")
-        weights[topic] = checked(f"weights.{topic}", checks.number, weight, low=0.0, high=1.0)
-    live = transaction.recommender.live
-    if live.quality is not None and live.quality_topic not in weights:  # it is learned, so weights need not contain it
+    if operation.topics is not None:
+        weights = dict(_typical(transaction, item, operation.topics, typical))
+    elif not isinstance(operation.weights, Mapping):
+        raise Refused("weights", f"must be a mapping from topics to weights, got {operation.weights!r:.80}")
+    else:
+        topics = set(transaction.recommender.catalog.topics)
+        for topic, weight in operation.weights.items():
+            if topic not in topics:
+                raise Refused("weights", f"must contain only topics of the catalog, got {topic!r:.80}")
+            weights[topic] = checked(f"weights.{topic}", checks.number, weight, low=0.0, high=1.0)
+    # The quality is learned. It stays, unless the weights contain it.
+    if live.quality is not None and live.quality_topic not in (operation.weights or {}):
         weights[live.quality_topic] = live.current_quality(item)
     return Item(item, {topic: weight for topic, weight in weights.items() if weight})
 

@@ -10,7 +10,7 @@ import numpy as np
 from thali.catalog.candidates import TooFewItems
 from thali.policies.linear.policy import LinearPolicy
 from thali.service.recommender import showing
-from thali.service.recommender.learners import Learner
+from thali.service.recommender.learners import FIRST_LISTS, Learner
 from thali.service.recommender.operations import (
     AddPast,
     Conflict,
@@ -47,7 +47,9 @@ def recommend(transaction: Transaction, operation: Recommend) -> Shown:
     taste = transaction.taste((operation.user, learner.name))
     state = taste.state
     policy, chosen = _choose(transaction, learner, alpha, taste, operation)
-    measured = showing.measure(policy, state, chosen)
+    # The check of learned priors needs what the prior of the start would have predicted for people's first lists.
+    judged = learner.learned and learner.start.prior is not None and taste.updates < FIRST_LISTS
+    measured = showing.measure(policy, state, chosen, learner.start if judged else None)
     items = [recommender.catalog.items[e] for e in chosen.tolist()]
     shown = transaction.show(new_id(transaction.now), operation.user, learner.name, items, measured)
     transaction.writes.shown.append(shown)
