@@ -373,7 +373,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, str]:
         tables["arriving"] = arriving(given.data, folder, given.orders).table()
     if "history" in wanted:
         found = history(hold_out(given.data, given.with_history), folder)
-        halves = "the first half by time" if found.by_time else "a random half, because `movielens_1m` reads no times"
+        halves = "the first half by time" if found.by_time else "a random half, because these data have no times"
         people = found.flags[WITH].size
         tables["history"] = f"{people:,} people. The history is {halves}.\n\n{found.table()}"
     return tables

@@ -70,36 +70,39 @@ def refuses(load, *parts, error=ValueError):
 # MovieLens
 
 OLD = {
-    "u.data": "7\t2\t5\t881250949\n1\t1\t3\t881250949\n7\t1\t1\t881250949\n",
+    "u.data": "7\t2\t5\t881250949\n1\t1\t3\t881250949\n7\t1\t1\t881250950\n",
     "u.item": "1|Toy Story (1995)|01-Jan-1995||http://x|0|1|1\n2|Amélie|||http://y|1|0|0\n".encode("latin-1"),
     "u.genre": "unknown|0\nAction|1\nComedy|2\n\n",
 }
 DAT = {
-    "ratings.dat": "7::2::5::978300760\n1::1::3::978300760\n7::1::1::978300760\n",
+    "ratings.dat": "7::2::5::978300760\n1::1::3::978300760\n7::1::1::978300761\n",
     "movies.dat": "1::Toy Story (1995)::Action|Comedy\n2::Amélie: a::(no genres listed)\n".encode("latin-1"),
 }
 CSV = {
-    "ratings.csv": "userId,movieId,rating,timestamp\n7,2,5.0,1\n1,1,3.0,1\n7,1,1.0,1\n",
+    "ratings.csv": "userId,movieId,rating,timestamp\n7,2,5.0,1\n1,1,3.0,1\n7,1,1.0,2\n",
     "movies.csv": 'movieId,title,genres\n1,"Toy Story, The ""first""",Action|Comedy\n2,Amélie,(no genres listed)\n',
 }
 FILMS = ({(7, 2): 5.0, (1, 1): 3.0, (7, 1): 1.0}, {1: ("Action", "Comedy"), 2: ()})
 
 
 @pytest.mark.parametrize(
-    "files",
+    ("files", "time"),
     [
-        OLD,
-        DAT,
-        change(DAT, "ratings.dat", "7::2::5\r\n1::1::3\r\n7::1::1\r\n"),
-        change(DAT, "movies.dat", DAT["movies.dat"].decode("latin-1")),
-        CSV,
-        change(CSV, "ratings.csv", CSV["ratings.csv"].replace("\n1,", "\n\n1,")),
+        (OLD, [881250949, 881250949, 881250950]),
+        (DAT, [978300760, 978300760, 978300761]),
+        (change(DAT, "ratings.dat", "7::2::5\r\n1::1::3\r\n7::1::1\r\n"), None),
+        (change(DAT, "movies.dat", DAT["movies.dat"].decode("latin-1")), [978300760, 978300760, 978300761]),
+        (CSV, [1, 1, 2]),
+        (change(CSV, "ratings.csv", CSV["ratings.csv"].replace("\n1,", "\n\n1,")), [1, 1, 2]),
+        (change(CSV, "ratings.csv", "userId,movieId,rating\n7,2,5.0\n1,1,3.0\n7,1,1.0\n"), None),
     ],
-    ids=["u.data", "dat", "dat without time", "dat in UTF-8", "csv", "csv with an empty line"],
+    ids=["u.data", "dat", "dat without time", "dat in UTF-8", "csv", "csv with an empty line", "csv without time"],
 )
-def test_movielens_reads_each_of_its_formats(tmp_path, files):
+def test_movielens_reads_each_of_its_formats(tmp_path, files, time):
     folder = write(tmp_path, files)
-    assert contents(movielens(folder)) == FILMS
+    data = movielens(folder)
+    assert contents(data) == FILMS
+    assert time == (None if data.time is None else data.time.tolist())
     titles = movielens_titles(folder)
     assert titles[1] in ("Toy Story (1995)", 'Toy Story, The "first"')
     assert (titles[2][:6], len(titles)) == ("Amélie", 2)
@@ -122,6 +125,7 @@ def test_movielens_reads_each_of_its_formats(tmp_path, files):
         (OLD, "u.item", "1|Toy|0|1|2\n", ["u.item, line 1", "3 flags"]),
         (OLD, "u.item", "1|Toy|d|0|1|0\n1|Toy|d|0|1|0\n", ["u.item, line 2", "film 1 appears twice"]),
         (OLD, "u.genre", "", ["u.genre is empty"]),
+        (DAT, "ratings.dat", "7::2::5::1\n1::1::3::x\n", ["ratings.dat, line 2", "time must be a finite", "'x'"]),
         (DAT, "ratings.dat", "7::2::5::1\n1::1::nan::1\n", ["ratings.dat, line 2", "finite number", "'nan'"]),
         (DAT, "ratings.dat", "7::2::5::1\n1::1\n7::1::1::1\n", ["ratings.dat, line 2", "fields", "'1::1'"]),
         (DAT, "ratings.dat", "7::2::5::1\n1::::3::1\n", ["ratings.dat, line 2", "item must be a whole number"]),

@@ -219,7 +219,7 @@ def collect(
     frame: pl.DataFrame | None = None,
     rows: np.ndarray | None = None,
 ) -> Interactions:
-    """Create Interactions from a table with the columns user, item, value and optionally time (in this order).
+    """Create Interactions from a table with the columns user, item, value and optionally time, in this order.
 
     names, topics: the names of all items, and the topics of each. An item that is not in names, or a value that is not
     between lowest and highest, is an error that names the line. items_path: the file that the names are from, for this
@@ -234,8 +234,8 @@ def collect(
     def place(row: Any) -> str:
         return table.place(int(row if rows is None else rows[row]))
 
-    user_name, item_name, value_name = frame.columns[:3]
-    time = {name: frame[name].cast(pl.Float64).to_numpy() for name in frame.columns[3:]}
+    user_name, item_name, value_name, *rest = frame.columns
+    time = {"time": frame[rest[0]].cast(pl.Float64).to_numpy()} if rest else {}
     value = frame[value_name].cast(pl.Float64).to_numpy()
     wrong = np.flatnonzero((value < lowest) | (value > highest) | ~np.isfinite(value))
     if wrong.size:

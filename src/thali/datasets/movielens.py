@@ -48,23 +48,33 @@ def movielens_32m(root: str | Path | None = None) -> Interactions:
 
 
 def movielens(folder: str | Path) -> Interactions:
-    """Load any folder of MovieLens files: ``u.data``, ``ratings.dat`` (with or without times) or ``ratings.csv``.
+    """Load any folder of MovieLens files: ``u.data``, ``ratings.dat`` or ``ratings.csv``, with or without times.
 
-    Films are named by their MovieLens numbers. It is an error if a user rated a film twice, if a film is not in the
-    list of films, or if stars are outside 0.5..5; the error names the file and line. A film without genres is kept,
-    without topics.
+    Films are named by their MovieLens numbers. Times are in seconds since 1970. It is an error if a user rated a film
+    twice, if a film is not in the list of films, or if stars are outside 0.5..5; the error names the file and line. A
+    film without genres is kept, without topics.
     """
     folder = Path(folder)
     where, films = _films(folder)
-    ratings: dict[str, Kind] = {"user": "whole", "item": "whole", "value": "number"}
     if where.name == "u.item":
-        table = Table(folder / "u.data", ratings, separator="\t", header=False, quoted=False)
+        table = _ratings(folder / "u.data", "\t")
     elif where.name == "movies.dat":
-        table = Table(folder / "ratings.dat", ratings, "::", header=False, quoted=False)
+        table = _ratings(folder / "ratings.dat", "::")
     else:
-        table = Table(folder / "ratings.csv", {"userId": "whole", "movieId": "whole", "rating": "number"})
+        table = _ratings(folder / "ratings.csv", header=True)
     genres = [film.genres for film in films.values()]
     return collect(table, list(films), genres, items_path=where, lowest=0.5, highest=5.0)
+
+
+def _ratings(path: Path, separator: str = ",", *, header: bool = False) -> Table:
+    """Return the table of ratings in a file, with their times if it has any."""
+    names = ("userId", "movieId", "rating", "timestamp") if header else ("user", "item", "value", "time")
+    columns: dict[str, Kind] = dict(zip(names, ("whole", "whole", "number", "number"), strict=True))
+    table = Table(path, columns, separator, header, quoted=header)
+    first = table.header_names()
+    if (names[3] not in first) if header else (len(first) < 4):
+        del columns[names[3]]
+    return table
 
 
 def movielens_titles(folder: str | Path) -> dict[int, str]:
