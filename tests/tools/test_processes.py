@@ -1,12 +1,12 @@
 """Pools that are ended early leave no process, and print nothing. A process knows whether its terminal was closed."""
 
 import os
-import pty
 import subprocess
 import sys
 import time
 
 import pytest
+from terminal import in_terminal
 
 SCRIPT = """
 import multiprocessing, time
@@ -42,7 +42,7 @@ import os, signal, sys, time
 from pathlib import Path
 from thali.tools import processes
 
-processes.TERMINAL_S = 0.1
+processes.TERMINAL_S = 0.5
 closed = processes.closing_terminal()
 signal.signal(signal.SIGHUP, lambda *_: Path("answer").write_text(str(closed())))
 Path("ready").write_text(str(os.getpid()))
@@ -68,17 +68,14 @@ def test_a_process_tells_a_closed_terminal_from_another_hangup(tmp_path, how, an
     command = f"{sys.executable} script.py"
     shell = {"nohup": f"nohup {command} > output", "closed before": f"set -m; {command} & cat ready_to_exit"}
     os.mkfifo(tmp_path / "ready_to_exit")
-    shell_pid, terminal = pty.fork()
-    if shell_pid == 0:
-        os.chdir(tmp_path)
-        os.execv("/bin/sh", ["/bin/sh", "-c", shell.get(how, f"exec {command}")])
+    shell_pid, terminal = in_terminal(tmp_path, "/bin/sh", "-c", shell.get(how, f"exec {command}"))
     pid = int(content(tmp_path / "ready"))
     try:
         if how == "closed before":
             (tmp_path / "ready_to_exit").write_text("go")
             os.waitpid(shell_pid, 0)
             os.close(terminal)
-            time.sleep(1.0)
+            time.sleep(2.0)
         elif how == "closes":
             os.close(terminal)
         if how != "closes":

@@ -1,7 +1,6 @@
 """A service goes on with its catalog when a worker is restarted, and ends with its terminal."""
 
 import os
-import pty
 import signal
 import sys
 import time
@@ -12,6 +11,7 @@ import psutil
 import pytest
 from ports import free_port
 from serving import START_S, TOPICS, Service, small_catalog
+from terminal import in_terminal
 
 import thali
 
@@ -91,10 +91,7 @@ def test_closing_the_terminal_ends_the_service(tmp_path, workers, request):
     store = f"sqlite:///{tmp_path}/taste.db" if workers == 1 else request.getfixturevalue("postgres").fresh()
     port = free_port()
     words = ("serve", "catalog.parquet", "--store", store, "--port", str(port), "--workers", str(workers))
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(tmp_path)
-        os.execv(sys.executable, [sys.executable, "-m", "thali", *words])
+    pid, terminal = in_terminal(tmp_path, sys.executable, "-m", "thali", *words)
     process = psutil.Process(pid)
     try:
         with thali.Client(f"http://127.0.0.1:{port}", retries=0) as client:
