@@ -38,13 +38,23 @@ def test_a_pool_is_ended_at_once_and_python_exits_without_output(tmp_path):
 
 
 TERMINAL = """
-import os, signal, sys, time
+import os, resource, signal, sys, time
 from pathlib import Path
 from thali.tools import processes
 
 processes.TERMINAL_S = 0.5
 closed = processes.closing_terminal()
 signal.signal(signal.SIGHUP, lambda *_: Path("answer").write_text(str(closed())))
+if "busy" in sys.argv[1]:  # for some time, no more files can be opened
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    files = []
+    try:
+        while True:
+            files.append(os.dup(0))
+    except OSError:
+        time.sleep(2.0)
+    for file in files:
+        os.close(file)
 Path("ready").write_text(str(os.getpid()))
 time.sleep(30)
 """
@@ -60,12 +70,13 @@ def content(path, seconds=20.0):
 
 
 @pytest.mark.parametrize(
-    ("how", "answer"), [("closes", "True"), ("stays", "False"), ("closed before", "False"), ("nohup", "False")]
+    ("how", "answer"),
+    [("closes", "True"), ("busy, closes", "True"), ("stays", "False"), ("closed before", "False"), ("nohup", "False")],
 )
 def test_a_process_tells_a_closed_terminal_from_another_hangup(tmp_path, how, answer):
     """A background job survives if the shell of its terminal exits. Later, SIGHUP means something else again."""
     (tmp_path / "script.py").write_text(TERMINAL)
-    command = f"{sys.executable} script.py"
+    command = f"{sys.executable} script.py '{how}'"
     shell = {"nohup": f"nohup {command} > output", "closed before": f"set -m; {command} & cat ready_to_exit"}
     os.mkfifo(tmp_path / "ready_to_exit")
     shell_pid, terminal = in_terminal(tmp_path, "/bin/sh", "-c", shell.get(how, f"exec {command}"))
@@ -76,9 +87,9 @@ def test_a_process_tells_a_closed_terminal_from_another_hangup(tmp_path, how, an
             os.waitpid(shell_pid, 0)
             os.close(terminal)
             time.sleep(2.0)
-        elif how == "closes":
+        elif "closes" in how:
             os.close(terminal)
-        if how != "closes":
+        if "closes" not in how:
             os.kill(pid, 1)
         assert content(tmp_path / "answer") == answer
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import ipaddress
 import os
 import signal
@@ -89,7 +88,7 @@ def serve(
         typer.Option(
             "--prior-fallback",
             help="Return to the prior of the catalog file by itself if that predicts clicks clearly better than the "
-            "learned one.",
+            "learned one; without such a prior, return to none if popular items or a static list do.",
         ),
     ] = False,
     hide: Annotated[
@@ -219,6 +218,8 @@ def run(settings: Settings, host: str, port: int, workers: int, message: str) ->
         typer.echo(message, err=True)
         uvicorn.run(create_app(settings, lambda _: recommender), lifespan="on", **options)
         return
+    import fcntl  # Windows does not have it, and other commands work there
+
     Multiprocess.handle_hup = _on_hangup(closing_terminal())  # type: ignore[method-assign, assignment]
     with (
         tempfile.TemporaryDirectory(prefix="thali-metrics-") as folder,

@@ -62,7 +62,7 @@ def save_start(start: Start, path: str | os.PathLike[str]) -> None:
     start.prior.arranged("a start to save", catalog.topics)
     about: dict[str, Any] = {
         "format": FORMAT,
-        "prior": start.prior.content,
+        "prior": {"people": None, **start.prior.content},
         "weight": _weight(start.weight),
         "people": _people(start.people),
         "rule": quality.rule,

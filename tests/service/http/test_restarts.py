@@ -1,6 +1,7 @@
 """A service goes on with its catalog when a worker is restarted, and ends with its terminal."""
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -85,13 +86,15 @@ def test_a_worker_is_restarted_with_the_catalog_that_is_in_use(tmp_path, postgre
         running.stop()
 
 
+@pytest.mark.parametrize("nohup", [False, True])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_closing_the_terminal_ends_the_service(tmp_path, workers, request):
+def test_closing_the_terminal_ends_the_service_unless_it_was_started_with_nohup(tmp_path, workers, nohup, request):
     thali.save_catalog(small_catalog(), tmp_path / "catalog.parquet")
     store = f"sqlite:///{tmp_path}/taste.db" if workers == 1 else request.getfixturevalue("postgres").fresh()
     port = free_port()
     words = ("serve", "catalog.parquet", "--store", store, "--port", str(port), "--workers", str(workers))
-    pid, terminal = in_terminal(tmp_path, sys.executable, "-m", "thali", *words)
+    nohup_words = (shutil.which("nohup"),) if nohup else ()
+    pid, terminal = in_terminal(tmp_path, *nohup_words, sys.executable, "-m", "thali", *words)
     process = psutil.Process(pid)
     try:
         with thali.Client(f"http://127.0.0.1:{port}", retries=0) as client:
@@ -100,11 +103,14 @@ def test_closing_the_terminal_ends_the_service(tmp_path, workers, request):
                 assert time.monotonic() < until
                 assert process.is_running()
                 time.sleep(0.1)
+        while nohup and (tmp_path / "nohup.out").read_text().count('"event":"started"') < workers:
+            assert time.monotonic() < until
+            time.sleep(0.1)
         family = [process, *process.children()]
         os.close(terminal)
         terminal = -1
-        _, alive = psutil.wait_procs(family, timeout=20)
-        assert alive == []
+        _, alive = psutil.wait_procs(family, timeout=10 if nohup else 20)
+        assert set(alive) == (set(family) if nohup else set())
     finally:
         if terminal >= 0:
             os.close(terminal)

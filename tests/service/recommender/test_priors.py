@@ -24,6 +24,7 @@ from thali.service.recommender.operations import (
     SetPrior,
     UseCatalog,
 )
+from thali.service.recommender.prior_check import from_store, to_store
 from thali.service.recommender.prior_learning import PriorDraw
 from thali.service.stores import open_store
 from thali.service.stores.transfer import export_learned, import_learned
@@ -375,6 +376,55 @@ def test_the_service_returns_to_the_start_only_if_that_predicts_better(store_url
             verdicts.append((check.verdict, check.against, check.falls_back))
         lost = ("worse", "popular")
         assert verdicts == [(*lost, False), (*lost, True), (*lost, False), ("worse", "static", True)]
+
+
+def losing(url, clock):
+    """A recommender that begins to use a learned prior which predicts worse than that of its start."""
+    bad = thali.Prior([0.0, 0.9, 0.9, 0.9], np.eye(4) * 1e-4, films().topics, sigma=0.3, optimism=0.0)
+    rec = Recommender(
+        thali.CascadeLSB(films(), K=K, prior=base_prior()), url, learn_prior=True, clock=clock, start_digest="a"
+    )
+    clock.tick()
+    rec.perform([SetPrior("default", bad, 5)], whole=True)
+    return rec
+
+
+def test_lists_without_a_prediction_of_the_start_are_not_judged(store_url):
+    """Those of thali replay, and of processes that did not know yet that there is a learned prior."""
+    clock = Clock()
+    with losing(store_url, clock) as rec:
+        people(rec, 40, lists=3)
+        before = rec.check_prior()
+        clock.tick()
+        rec.perform([SetPrior("default", thali.Prior.from_content(json.loads(rec.priors["default"].prior)), 5)])
+        rec.perform([AddPast(f"p{n}", ["film 1", "film 2"], [0]) for n in range(120)], whole=True)
+        check = rec.check_prior()
+        assert (check.verdict, check.falls_back) == (before.verdict, before.falls_back) == ("worse", True)
+        assert replace(check, at=before.at, version=1) == before
+        assert all(group.start is not None for group in check.lists)
+
+
+def test_lists_are_judged_anew_when_the_catalog_file_has_another_prior(store_url):
+    clock = Clock()
+    with losing(store_url, clock) as rec:
+        people(rec, 40, lists=3)
+        assert rec.check_prior().falls_back
+        clock.tick()
+        good = thali.Prior([0.8, 0.1, 0.05, 0.05], np.eye(4) * 0.01, films().topics)
+        rec.perform([UseCatalog(LoadedCatalog(films(), good), "x")], whole=True)
+        check = rec.check_prior()
+        assert (check.verdict, check.lists, check.since) == ("open", [], clock())
+        people(rec, 10, lists=1, begin=50)
+        assert [group.answered for group in rec.check_prior().lists] == [10]
+
+
+def test_a_check_of_a_later_version_of_thali_can_be_read(store_url):
+    with losing(store_url, Clock()) as rec:
+        people(rec, 2, lists=1)
+        check = rec.check_prior()
+        content = json.loads(to_store(check))
+        later = {**content, "later": 1, "lists": [{**group, "later": 1} for group in content["lists"]]}
+        assert from_store(json.dumps(later)) == check
 
 
 def test_a_prior_that_hardly_differs_from_that_of_the_start_is_neither_better_nor_worse(store_url):

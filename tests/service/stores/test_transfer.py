@@ -196,6 +196,7 @@ def test_a_history_is_imported_with_its_statistics_and_what_was_seen_stays(store
             assert not {"film 1", "film 2"} & {item.item for item in rec.recommend("ana").items}, seen
         forget_history(rec, "history")
         assert_same(learned(rec, "ana"), alone, rtol=1e-12)
+        assert {"film 1", "film 2"} <= {item.item for item in rec.recommend("ana", K=19).items}  # one was clicked
     with opened(other_store_url) as other:
         recommender(other_store_url, films(topics=["opera", *TOPICS])).close()
         import_learned(tmp_path / "e.jsonl", other)

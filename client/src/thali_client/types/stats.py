@@ -56,7 +56,8 @@ class LearnerStats:
     """Σ exploration / Σ (|belief| + exploration), averaged over lists."""
     calibration: list[Bin]
     prior_check: PriorCheck | None = None
-    """Whether the learned prior predicts clicks better than a static list and popular items, if one is in use."""
+    """Whether the learned prior predicts clicks better than the prior of the start, a static list and popular items.
+    None if no learned prior is in use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from thali.policies import POLICIES, LinearPolicy, Prior
 from thali.service.http import routes
 from thali.service.http.background import learn_priors, refresh_quality, reload
 from thali.service.http.batcher import Batcher, Busy
-from thali.service.http.kept_catalog import KeptCatalog
+from thali.service.http.kept_catalog import KeptCatalog, warn
 from thali.service.http.log import Log, log_messages
 from thali.service.http.metrics import Metrics
 from thali.service.http.middleware import Stack
@@ -75,23 +75,23 @@ def make_recommender(settings: Settings) -> Recommender:
 def set_up(settings: Settings, folder: Path) -> Settings:
     """Set up the store of a service with several workers, and return the settings for its workers.
 
-    Workers that are restarted must not read files that have changed since. So they use copies in this folder.
+    Workers that are restarted should not read files that have changed since. So they use copies in this folder, as far
+    as there are any.
     """
     log_messages()
     kept = KeptCatalog(folder / "catalog")
+    settings = replace(settings, kept_catalog=str(kept.path))
     loaded = kept.load(settings.catalog)
-    with _make(settings, loaded, load) as recommender:
+    with _make(replace(settings, kept_catalog=None), loaded, load) as recommender:
         kept.keep(loaded)
-        learners = []
-        for number, learner in enumerate(settings.learners):
-            prior = recommender.learners[learner.name].start.prior
-            if prior is None or _follows_file(learner):
-                learners.append(learner)
-            else:
-                path = folder / f"prior-{number}"
-                prior.save(path)
-                learners.append(replace(learner, prior=str(path)))
-    return replace(settings, kept_catalog=str(kept.path), learners=tuple(learners))
+        for learner in settings.learners:
+            prior, copy = recommender.learners[learner.name].start.prior, _kept_prior(settings, learner)
+            if copy is not None and prior is not None:
+                try:
+                    prior.save(copy)
+                except OSError as error:
+                    warn(error, f"the prior of learner {learner.name!r}")
+    return settings
 
 
 def _make(settings: Settings, file: LoadedCatalog, load_catalog: Callable[[str], LoadedCatalog]) -> Recommender:
@@ -106,7 +106,7 @@ def _make(settings: Settings, file: LoadedCatalog, load_catalog: Callable[[str],
             raise ValueError(f"learners must have different names, got {learner.name!r} twice")
         K = DEFAULT_K if learner.K is None else learner.K
         checks.integer(f"K of learner {learner.name!r}", K, low=1, high=settings.limits.K)
-        options = {"sigma": learner.sigma, "alpha": learner.alpha, "prior": _prior(learner, file)}
+        options = {"sigma": learner.sigma, "alpha": learner.alpha, "prior": _prior(settings, learner, file)}
         policy: Any = POLICIES[learner.policy](catalog, few, **{k: v for k, v in options.items() if v is not None})
         policies[learner.name] = policy.variant(K)  # K may exceed the number of items, which can grow
     recommender = Recommender(
@@ -131,18 +131,28 @@ def _make(settings: Settings, file: LoadedCatalog, load_catalog: Callable[[str],
     return recommender
 
 
-def _prior(learner: LearnerSetting, file: LoadedCatalog) -> Prior | None:
+def _prior(settings: Settings, learner: LearnerSetting, file: LoadedCatalog) -> Prior | None:
     """Return the prior with which a learner starts."""
     if _follows_file(learner):
         return file.prior
     if learner.prior in (None, "none"):
         return None
+    copy = _kept_prior(settings, learner)
+    if copy is not None and copy.is_file():
+        return Prior.load(copy)
     if not Path(learner.prior).is_file():
         raise ValueError(
             f"prior of learner {learner.name!r} must be 'learn', 'none' or a file written by prior.save, got "
             f"{learner.prior!r}"
         )
     return Prior.load(learner.prior)
+
+
+def _kept_prior(settings: Settings, learner: LearnerSetting) -> Path | None:
+    """Return where the workers of a service keep a copy of a learner's own prior, or None if there is none to keep."""
+    if settings.kept_catalog is None or _follows_file(learner) or learner.prior == "none":
+        return None
+    return Path(settings.kept_catalog).with_name(f"prior-{settings.learners.index(learner)}")
 
 
 def _follows_file(learner: LearnerSetting) -> bool:
@@ -193,10 +203,11 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
         if threading.current_thread() is threading.main_thread():
             loop = asyncio.get_running_loop()
             reloads: set[asyncio.Task[None]] = set()  # the loop itself keeps no reference to a task
-            terminal_closed = closing_terminal()
+            # If there are several workers, their parent ends them. It alone can tell whether nohup started it.
+            terminal_closed = closing_terminal() if settings.kept_catalog is None else None
 
             def on_hangup() -> None:
-                if terminal_closed():
+                if terminal_closed is not None and terminal_closed():
                     signal.raise_signal(signal.SIGTERM)
                     return
                 task = loop.create_task(reload(service, log))

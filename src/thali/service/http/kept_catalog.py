@@ -40,7 +40,7 @@ class KeptCatalog:
             self._remove_old()
             shutil.copyfile(path, copy)
         except OSError as error:  # the folder is gone or full, or the file cannot be read: then load says so
-            _warn(error)
+            warn(error)
             copy.unlink(missing_ok=True)
             return load(path)
         try:
@@ -50,14 +50,17 @@ class KeptCatalog:
             raise ValueError(str(error).replace(str(copy), path)) from error
 
     def keep(self, loaded: LoadedCatalog) -> None:
-        """Keep the copy of a catalog that has been put into use."""
+        """Keep the copy of a catalog that has been put into use, if there is one.
+
+        Without one, an earlier copy stays. It may be that of another worker. If it has another catalog, a worker that
+        is restarted does not use it.
+        """
+        if loaded.copy is None:
+            return
         try:
-            if loaded.copy is None:
-                self.path.unlink(missing_ok=True)  # it is of an earlier catalog
-            else:
-                os.replace(loaded.copy, self.path)
+            os.replace(loaded.copy, self.path)
         except OSError as error:
-            _warn(error)
+            warn(error)
 
     def _remove_old(self) -> None:
         """Remove copies of files that were loaded, but not put into use."""
@@ -67,5 +70,6 @@ class KeptCatalog:
                     copy.unlink()
 
 
-def _warn(error: OSError) -> None:
-    LOGGER.warning("no copy of the catalog file can be kept for workers that are restarted: %s", error)
+def warn(error: OSError, what: str = "the catalog file") -> None:
+    """Log that no copy of something can be kept."""
+    LOGGER.warning("no copy of %s can be kept for workers that are restarted: %s", what, error)

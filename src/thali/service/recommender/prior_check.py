@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,6 +63,10 @@ class Checker:
             began = store.meta(BEGAN + self.name)
             since = self.prior.at if began is None else float(began)
             lists = store.latest_answered(self.name, id_floor(since), MOST_LISTS)
+        if self._start is not None:
+            # Other first lists were shown elsewhere (thali replay), by an earlier version of thali, or by a process
+            # that did not know yet that there is a learned prior.
+            lists = [shown for shown in lists if shown.start is not None or (shown.number or 0) > FIRST_LISTS]
         latest = max(since, self.prior.at)  # since when this version has been in use
         own = [shown for shown in lists if shown.id >= id_floor(latest)]
         if sum((shown.number or 0) <= FIRST_LISTS for shown in own) >= LEAST_LISTS:
@@ -83,10 +87,7 @@ class Checker:
             among = (number >= first) & (number <= (last or number.max(initial=0)))
             if among.any():
                 groups.append(_group(first, last, among, clicked, predictions, losses))
-        first_lists = number <= FIRST_LISTS
-        if "start" in losses:
-            first_lists &= ~np.isnan(losses["start"])  # lists that were shown elsewhere, or by an earlier version
-        check = _judged(now, self.prior.version, losses, first_lists, groups)
+        check = _judged(now, self.prior.version, losses, number <= FIRST_LISTS, groups)
         return replace(check, since=since)
 
     def _static(self, lists: list[Impression], clicked: Floats) -> Floats:
@@ -172,7 +173,14 @@ def to_store(check: PriorCheck) -> str:
 def from_store(text: str) -> PriorCheck:
     """Return what :func:`to_store` has written."""
     content = json.loads(text)
-    return PriorCheck(**{**content, "lists": [PredictionCheck(**group) for group in content["lists"]]})
+    groups = [PredictionCheck(**_known(PredictionCheck, group)) for group in content["lists"]]
+    return PriorCheck(**_known(PriorCheck, {**content, "lists": groups}))
+
+
+def _known(kind: type[PriorCheck | PredictionCheck], content: dict[str, Any]) -> dict[str, Any]:
+    """Leave out fields of a later version of thali, which may use the same store."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in content.items() if name in names}
 
 
 def stored_checks(store: SqlStore) -> dict[str, PriorCheck]:

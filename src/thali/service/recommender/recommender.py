@@ -274,12 +274,15 @@ class Recommender:
                 self.learners[name].use(None)
         self._prior_version = version
 
-    def _note_learned_priors(self) -> None:
-        """Keep in the store since when each learner has had learned priors without interruption."""
+    def _note_learned_priors(self, *, again: bool = False) -> None:
+        """Keep in the store since when each learner has had learned priors, and the same start, without interruption.
+
+        again: whether the start has just changed.
+        """
         for name in self.learners:
             in_use = name in self.priors and self.priors[name].prior is not None
             began = self.store.meta(BEGAN + name)
-            if in_use and began is None:
+            if in_use and (began is None or again):
                 self.store.set_meta(BEGAN + name, repr(self.clock()))
             elif not in_use and began is not None:
                 self.store.drop_meta(BEGAN + name)
@@ -455,6 +458,7 @@ class Recommender:
         changed = start_digest is not None and self.store.meta(START) != start_digest
         if changed:
             self.store.set_meta(START, str(start_digest))
+            self._note_learned_priors(again=True)
         if changed or again:
             self._prior_version = self.store.versions()[2] + 1
             self.store.set_meta(PRIOR_VERSION, str(self._prior_version))

@@ -577,16 +577,15 @@ class SqlStore(ABC):
         )
 
     def unlearn(self, keys: Iterable[Key]) -> None:
-        """Mark the impressions of these users and learners as no longer included in any statistics.
-
-        Their histories are removed for the same reason.
-        """
-        ordered = sorted(keys)
+        """Mark the impressions of these users and learners as no longer included in any statistics."""
         self.execute_many(
             'UPDATE impressions SET sequence = NULL WHERE "user" = ? AND learner = ? AND sequence IS NOT NULL',
-            ordered,
+            sorted(keys),
         )
-        self.execute_many('DELETE FROM histories WHERE "user" = ? AND learner = ?', ordered)
+
+    def drop_histories(self, keys: Iterable[Key]) -> None:
+        """Remove all histories of these users and learners."""
+        self.execute_many('DELETE FROM histories WHERE "user" = ? AND learner = ?', sorted(keys))
 
     def scrub(self) -> None:  # noqa: B027 (PostgreSQL needs nothing of the kind)
         """Erase removed data that is still on disk outside the tables, if possible. Call after a commit."""

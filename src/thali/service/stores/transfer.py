@@ -233,14 +233,19 @@ def import_learned(
             store.unlearn(imported)
             previous = store.lock_statistics(sorted(imported), blank)
             store.unlearn(imported)  # once more, for impressions that were learned before the lock was acquired
+            replaced = {(*key, old.name): old.sequence for key in imported for old in store.histories(*key)}
+            store.drop_histories(imported)
             for key, statistics in previous.items():
-                imported[key].sequence, imported[key].seen = statistics.sequence, statistics.seen
+                imported[key].sequence, imported[key].seen = statistics.sequence + 1, statistics.seen
             for line in page:
                 key = line["user"], line["learner"]
-                for history in line.get("histories") or (None,):
-                    imported[key].sequence += 1  # each history has its own
-                    if history is not None:
-                        _add_history(store, key, history, positions, topics, imported[key].sequence)
+                for history in line.get("histories", ()):
+                    # What people have seen refers to histories by their sequences, so those keep theirs.
+                    sequence = replaced.get((*key, history["name"]))
+                    if sequence is None:
+                        imported[key].sequence += 1
+                        sequence = imported[key].sequence
+                    _add_history(store, key, history, positions, topics, sequence)
             writes = Writes(statistics=imported)
             for _, learner in imported.keys() - {key for key, old in previous.items() if old.sequence}:
                 writes.count(0, learner, users=1.0)

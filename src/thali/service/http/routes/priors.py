@@ -19,8 +19,8 @@ router = APIRouter(tags=["priors"])
 async def priors(request: Request) -> Response:
     """Get the prior of each learner: what it believes about people before their first click, and where it comes from.
 
-    If a learned prior is in use, the response says how well it predicts clicks, compared with a static list and with
-    popular items.
+    If a learned prior is in use, the response says how well it predicts clicks, compared with the prior of the start, a
+    static list and popular items.
     """
     return json_response(Priors(await authorize(request, "read").batcher.one(GetPrior())))
 

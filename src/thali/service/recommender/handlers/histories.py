@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def add_history(transaction: Transaction, operation: AddHistory) -> bool:
-    """Learn a history, once. Returns whether anything changed."""
+    """Learn a history, once. Returns whether anything was learned.
+
+    If a history was imported, what the user has seen of it is recorded when it is to be learned again.
+    """
     recommender, store = transaction.recommender, transaction.store
     learner = recommender.find_learner(operation.user, operation.learner)
     name: str = checked("history", checks.text_name, operation.history)
@@ -37,7 +40,7 @@ def add_history(transaction: Transaction, operation: AddHistory) -> bool:
     old = next((h for h in store.histories(*key) if h.name == name), None)
     if old is not None:
         if old.digest == operation.digest:
-            if operation.liked and (taste.seen is None or old.sequence not in taste.seen.sequences):  # after an import
+            if operation.liked and (taste.seen is None or old.sequence not in taste.seen.sequences):
                 transaction.set_taste(key, _with_liked(transaction, taste, old.sequence, operation.liked))
             return False
         sums = Sums.from_history(old, store, transaction.topics)
