@@ -88,6 +88,11 @@ class Service:
 
     def start(self) -> None:
         """Start, and wait until the service is ready."""
+        self.launch()
+        self.wait(START_S)
+
+    def launch(self) -> None:
+        """Start, and do not wait."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "thali", *self.command(), "--port", str(self.port), *self._options],
@@ -98,7 +103,6 @@ class Service:
                 stderr=log,
                 start_new_session=True,  # so that it and its workers can be killed together
             )
-        self.wait(START_S)
 
     def wait(self, seconds: float) -> None:
         """Wait until the service is ready."""

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thali.tools.extras import advice
-from thali.tools.processes import closing_terminal
+from thali.tools.processes import closing_terminal, hold_hangup, receive_hangup, start_without_hangup
 
 if TYPE_CHECKING:
-    from uvicorn.supervisors import Multiprocess
+    from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
     from thali.service.http.settings import Settings
 
@@ -177,9 +177,10 @@ def serve(
         log_requests=log_requests,
     )
     check_free(host, port)
-    typer.echo(f"Loading {catalog}.{first_start()}", err=True)
     url = address(host, port)
     ready = f"Serving {catalog} at {url} (API reference: {url}/docs). Press Ctrl-C to stop."
+    hold_hangup()  # until the service can load the catalog again
+    typer.echo(f"Loading {catalog}.{first_start()}", err=True)
     run(settings, host, port, workers, ready)
 
 
@@ -196,7 +197,7 @@ def _check_hide(hide: str) -> None:
 def run(settings: Settings, host: str, port: int, workers: int, message: str) -> None:
     """Serve until stopped. message: the text to print when the service is ready."""
     import uvicorn
-    from uvicorn.supervisors import Multiprocess
+    from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
     from thali.service.http.app import create_app, make_recommender, set_up
     from thali.service.http.metrics import MULTIPROCESS_DIR
@@ -221,6 +222,7 @@ def run(settings: Settings, host: str, port: int, workers: int, message: str) ->
     import fcntl  # Windows does not have it, and other commands work there
 
     Multiprocess.handle_hup = _on_hangup(closing_terminal())  # type: ignore[method-assign, assignment]
+    Process.start = _start  # type: ignore[method-assign, assignment]
     with (
         tempfile.TemporaryDirectory(prefix="thali-metrics-") as folder,
         tempfile.TemporaryDirectory(prefix="thali-catalog-") as kept,
@@ -237,6 +239,12 @@ def run(settings: Settings, host: str, port: int, workers: int, message: str) ->
             workers=workers,
             **options,
         )
+
+
+def _start(worker: Process) -> None:
+    """Start a worker. The parent has its handler for SIGHUP by now."""
+    start_without_hangup(worker.process.start)
+    receive_hangup()
 
 
 def _on_hangup(terminal_closed: Callable[[], bool]) -> Callable[[Multiprocess], None]:

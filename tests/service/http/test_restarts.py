@@ -86,6 +86,35 @@ def test_a_worker_is_restarted_with_the_catalog_that_is_in_use(tmp_path, postgre
         running.stop()
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_signal_during_the_start_waits_until_the_process_can_load_the_catalog_again(tmp_path, count, request):
+    """Also while a worker is started again after a crash."""
+    store = None if count == 1 else request.getfixturevalue("postgres").fresh()
+    running = Service(tmp_path, "--workers", str(count), store=store)
+
+    def ready():
+        os.kill(running.pid, signal.SIGHUP)
+        return client.ready() and (count == 1 or len(workers(running)) == count)
+
+    try:
+        running.launch()
+        wait_until(lambda: "Loading" in running.log.read_text(), running, START_S)
+        with running.client(retries=0) as client:
+            wait_until(ready, running, START_S)
+            if count == 2:
+                started = running.log.read_text().count('"event":"started"')
+                os.kill(workers(running)[0], signal.SIGKILL)
+                wait_until(lambda: ready() and running.log.read_text().count('"event":"started"') > started, running)
+            thali.save_catalog(larger(), tmp_path / "catalog.parquet")
+            os.kill(running.pid, signal.SIGHUP)
+            wait_until(lambda: client.about().items == len(larger()), running)
+        assert "catalog-not-loaded" not in running.log.read_text()
+        running.stop()
+    finally:
+        if running.running:
+            running.kill()
+
+
 @pytest.mark.parametrize("nohup", [False, True])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_closing_the_terminal_ends_the_service_unless_it_was_started_with_nohup(tmp_path, workers, nohup, request):

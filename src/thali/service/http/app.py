@@ -42,7 +42,7 @@ from thali.service.stores import StoreError
 from thali.service.stores.sqlite import SqliteStore
 from thali.service.web import page, reference
 from thali.tools import checks
-from thali.tools.processes import closing_terminal
+from thali.tools.processes import closing_terminal, receive_hangup
 
 DEFAULT_K = 10
 # Seconds between two rounds of time-outs and removals, and the number of impressions that time out per transaction.
@@ -215,6 +215,7 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
                 task.add_done_callback(reloads.discard)
 
             loop.add_signal_handler(signal.SIGHUP, on_hangup)
+            receive_hangup()
         if isinstance(recommender.store, SqliteStore):
             tasks.append(asyncio.create_task(_maintain(recommender.store, log)))
         log("started", store=recommender.store.url, items=len(recommender.catalog), learners=list(recommender.learners))
