@@ -64,8 +64,8 @@ def build(
     items: Annotated[
         Path | None,
         typer.Option(
-            help="Table of all items, with columns item and topics. Items that it does not have are left out. "
-            "With --weights, they are an error, and only the 'item' column is read."
+            help="Table of all items, with columns item and topics. Interactions and positions of lists with other "
+            "items are left out. With --weights, other items are an error, and only the column item is read."
         ),
     ] = None,
     separator: Separator = None,
@@ -100,8 +100,8 @@ def build(
     half_life: Annotated[
         float | None,
         typer.Option(
-            help="A like counts half as much if it is older than the latest one by this, in the unit of the times "
-            "(default: all count the same)."
+            help="Age at which a like counts half as much, compared with the latest like, in the unit of the column "
+            "time (default: all count the same)."
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed (default: 0).")] = None,

@@ -49,7 +49,7 @@ def serve(
             "--K",
             min=1,
             max=100,
-            help="The most items per list, unless a request sets K (default: 10). "
+            help="Maximum number of items per list, unless a request sets K (default: 10). "
             "A list is shorter if fewer items are left to choose from.",
         ),
     ] = None,
@@ -87,15 +87,17 @@ def serve(
         bool,
         typer.Option(
             "--prior-fallback",
-            help="Return to the prior of the catalog file by itself if that predicts clicks clearly better than the "
-            "learned one; without such a prior, return to none if popular items or a static list do.",
+            help="Return to the prior of the catalog file automatically if that predicts clicks clearly better than "
+            "the learned one. If the file has no prior, return to none if the click rates of items, or the mean click "
+            "rate, predict clearly better.",
         ),
     ] = False,
     hide: Annotated[
         str,
         typer.Option(
             help="What users are not shown again: nothing, clicked, examined, examined:20 (for 20 lists), examined:7d "
-            "(for 7 days), fading:5 (longer, the more often it was examined), or several with commas between them."
+            "(for 7 days), fading:5 (each examination loses half of its weight in 5 lists), or several with commas "
+            "between them."
         ),
     ] = "nothing",
     quality_every: Annotated[

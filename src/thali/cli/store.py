@@ -181,10 +181,11 @@ def _learned(file: Path, done: Learned | None) -> str:
     if done.replaced:
         text += f" For {_people(done.replaced)}, this replaced other data that had been learned under the same --id."
     if done.removed:
-        text += f" For {_people(done.removed)}, what had been learned was removed."
+        text += f" For {_people(done.removed)}, nothing counts any more, so what had been learned was removed."
     if done.skipped:
         text += (
-            f" Nothing is known about {_people(done.skipped)}: no {done.unit} that counts has an item of the catalog."
+            f" Nothing was learned about {_people(done.skipped)}: no {done.unit} that counts has an item of the "
+            "catalog."
         )
     if done.unanswered:
         were = "was" if done.unanswered == 1 else "were"

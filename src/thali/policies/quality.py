@@ -296,6 +296,15 @@ class Quality:
             more = np.zeros(L - self.L)
             self._examined, self._clicked = np.append(self._examined, more), np.append(self._clicked, more)
 
+    def move(self, old: int, new: int) -> None:
+        """Move the counts of an item to another number, such as that of an item that was removed and added again."""
+        old = checks.integer("old of move", old, low=0, high=self.L - 1)
+        new = checks.integer("new of move", new, low=0, high=self.L - 1)
+        for counts in (self._examined, self._clicked):
+            number, counts[old] = counts[old], 0.0
+            counts[new] += number
+        self._learned = None
+
     def copy(self) -> Quality:
         """Return an independent copy."""
         other = Quality(self.L, rule=self._rule, prior=self._given)

@@ -52,6 +52,8 @@ def test_of_many_changes_all_are_made_or_none(service):
         ({"item": "b"}, "items[1].weights"),
         ({"item": "b", "topics": ["drama"], "weights": {}}, "items[1].weights"),
         ({"item": "nobody", "remove": True}, "items[1].item"),
+        ({"item": "i3", "remove": True, "weights": {"drama": 0.5}}, "items[1]"),
+        ({"item": "i3", "remove": True, "topics": ["drama"]}, "items[1]"),
         (good, "items[1].item"),
         ({"item": "b", "topics": []}, "items[1].topics"),
     ):

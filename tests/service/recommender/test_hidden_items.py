@@ -12,7 +12,9 @@ from thali.service.recommender.loading import LoadedCatalog
 from thali.service.recommender.operations import AddHistory, UseCatalog
 from thali.service.recommender.seen import MOST_ITEMS, HideRule, ItemNumbers, SeenLists, item_hashes
 from thali.service.recommender.tastes import OVERHEAD_BYTES
+from thali.service.stores import open_store
 from thali.service.stores.records import UnusableRecord
+from thali.service.stores.transfer import export_learned, import_learned
 
 RULES = {
     "clicked": thali.Hide(clicked=True),
@@ -66,6 +68,23 @@ def test_undo_forgetting_and_other_rules(store_url):
         assert not {*names(rec.recommend("ana", exclude=rest[:-1]))} - {rest[-1], *names(second)}
         rec.forget("ana")
         assert names(rec.recommend("ana")) == names(first)
+
+
+def test_undo_shows_an_item_again_after_an_import_has_replaced_what_was_learned(store_url, tmp_path):
+    with recommender(store_url, "clicked") as rec:
+        shown, other = rec.recommend("ana"), rec.recommend("ana")
+        rec.feedback(shown.id, [0])
+        rec.feedback(other.id, [1])
+        with open_store(store_url) as store:
+            export_learned(store, tmp_path / "people.jsonl")
+            import_learned(tmp_path / "people.jsonl", store, replace=True)
+        assert not {names(shown)[0], names(other)[1]} & {*names(rec.recommend("ana"))}
+        rec.undo(shown.id)
+        again = rec.export("ana")["learners"]["default"].seen
+        assert [one.items for one in again] == [[names(other)[1]]]
+        rec.feedback(shown.id, [2])
+        again = rec.export("ana")["learners"]["default"].seen
+        assert [one.items for one in again] == [[names(other)[1]], [names(shown)[2]]]
 
 
 def test_late_feedback_replaces_what_a_time_out_has_hidden(store_url):

@@ -395,8 +395,8 @@ def test_the_command_learns_repeats_and_undoes(tmp_path, monkeypatch):
     path = table(tmp_path / "likes.csv", [*rows, ("bob", "film 3", 1), ("cyd", "film 1", 1)])
     words = path, "--catalog", tmp_path / "films.parquet", "--at-least", 4
     rest = (
-        " Nothing is known about 1 person: no like that counts has an item of the catalog. 3 interactions with 2 items "
-        "that are not in the catalog were left out: 'Heat' (2), 'Ronin' (1).\n"
+        " Nothing was learned about 1 person: no like that counts has an item of the catalog. 3 interactions with 2 "
+        "items that are not in the catalog were left out: 'Heat' (2), 'Ronin' (1).\n"
     )
     assert command(tmp_path, *words)[:2] == (0, f"Learned 2 likes of 2 people from {path}.{rest}")
     again = f"Learned 0 likes of 0 people from {path} (2 people had been learned previously).{rest}"
@@ -502,3 +502,31 @@ def test_a_file_for_one_learner_removes_nothing_from_another(store_url, tmp_path
         left = {learner: taste.histories for learner, taste in rec.user("ana").learners.items()}
         assert left == {"A": [], "B": ["ratings"]}
         assert rec.remove_history("ana", "ratings") == 1
+
+
+def test_a_topic_that_the_catalog_lost_and_got_again_is_learned_again(store_url, tmp_path):
+    path = table(tmp_path / "likes.csv", likes(5))
+    without = thali.Catalog(films().dense[:, :3], films().items, films().topics[:3])
+    with recommender(store_url) as rec:
+        learn_history(rec, path, weight=WEIGHT)
+        before = learned(rec, "u0")
+    with recommender(store_url, without) as rec:
+        rec.recommend("u0")
+    with recommender(store_url) as rec:
+        assert learn_history(rec, path, weight=WEIGHT)[:2] == (5, 0)
+        assert_same(learned(rec, "u0"), before)
+        assert learn_history(rec, path, weight=WEIGHT)[:2] == (0, 5)
+
+
+def test_the_default_weight_is_the_same_before_and_after_a_prior_is_learned(tmp_path, monkeypatch):
+    path = table(tmp_path / "likes.csv", likes(5))
+    policy = thali.CascadeLSB(films(), K=K)
+    with Recommender(policy, f"sqlite:///{tmp_path}/taste.db", learn_prior=True) as rec:
+        seen = operations(monkeypatch, rec)
+        learn_history(rec, path, name="before")
+        rec.learn_prior()
+        assert rec.learners["default"].policy.sigma != policy.sigma
+        learn_history(rec, path, name="after")
+        for before, after in zip(seen[:5], seen[5:], strict=True):
+            assert (before.S == after.S).all()
+            assert (before.B == after.B).all()

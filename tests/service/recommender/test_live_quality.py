@@ -11,6 +11,8 @@ from thali.service.recommender.live_catalog import MOST_TRIED, TRIAL
 from thali.service.recommender.loading import LoadedCatalog
 from thali.service.recommender.operations import AddPast, PutItem, UseCatalog
 from thali.service.recommender.prior_learning import PriorDraw
+from thali.service.stores import open_store
+from thali.service.stores.transfer import backup, restore
 
 L = 20
 
@@ -364,3 +366,35 @@ def test_removed_items_are_not_tried_in_place_of_others(store_url):
                     rec.remove_item(name)
         best = rec.catalog.dense_column("quality").max()
         assert [rec.live.weights(name)["quality"] for name in ("older", "old")] == [best, best]
+
+
+def test_an_item_that_was_removed_and_added_again_keeps_its_counts(store_url, tmp_path):
+    """Both those of the catalog file and those of the service; also if a restored backup brings the item back."""
+    rng = np.random.default_rng(3)
+    with recommender(store_url) as rec:
+        for n in range(40):
+            click(rec, f"u{n}", rng)
+        refreshed(rec, rng)
+        before = max(rec.items().items, key=lambda item: item.quality.examined)
+        assert before.quality.examined > 60.0  # those of the file, and some more
+        with open_store(store_url) as store:
+            backup(store, tmp_path / "b.backup")
+        rec.remove_item(before.item)
+        rec.put_item(before.item, {name: weight for name, weight in before.weights.items() if name != "quality"})
+        refreshed(rec, rng)
+        after = next(item.quality for item in rec.items().items if item.item == before.item)
+        assert after.examined >= before.quality.examined
+        assert after.clicked >= before.quality.clicked
+        with open_store(store_url) as store:
+            restore(tmp_path / "b.backup", store, replace=True)
+        assert before in rec.items().items
+        refreshed(rec, rng)
+        with recommender(store_url) as again:
+            mine, others = ({item.item: item for item in one.items().items} for one in (rec, again))
+            assert mine == others
+
+
+def refreshed(rec, rng):
+    click(rec, "somebody", rng)
+    assert rec.refresh_quality()
+    rec.recommend("somebody")  # reads the new quality

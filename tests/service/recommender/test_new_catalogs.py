@@ -14,7 +14,7 @@ from thali.cli.app import app
 from thali.service.recommender import Recommender, Refused
 from thali.service.recommender.handlers.items import usual_weights
 from thali.service.recommender.loading import LoadedCatalog
-from thali.service.recommender.operations import PutItem, PutItems, UseCatalog
+from thali.service.recommender.operations import AddPast, PutItem, PutItems, SetMeta, UseCatalog
 from thali.service.stores import StoreError, open_store
 from thali.service.stores.records import UnusableRecord
 from thali.service.stores.transfer import backup, restore
@@ -319,3 +319,35 @@ def test_an_error_of_the_store_is_the_one_that_is_reported(store_url, monkeypatc
             with pytest.raises(StoreError, match="the cause"):
                 rec.perform([UseCatalog(larger(), "x")])
         assert (rec.catalog.L, len(rec.recommend("ana").items)) == (L, K)
+
+
+@pytest.mark.slow
+def test_a_process_that_follows_a_new_catalog_and_a_replay_do_not_wait_for_each_other(postgres, monkeypatch):
+    url, results = postgres.fresh(), {}
+    with recommender(url) as worker, recommender(url) as replay, recommender(url) as loader:
+        replay.perform([AddPast("ana", ["film 1"], [0])], whole=True)
+        shown = worker.recommend("ana")
+        replay.load_catalog = None  # commands do not follow new catalogs
+        loader.perform([UseCatalog(larger(), "x")], whole=True)
+        begins, locked = threading.Event(), threading.Event()
+        lock, other_lock = worker.store.lock_setup, replay.store.lock_setup
+
+        def first():
+            lock()
+            locked.set()
+
+        def second():  # the worker locks as soon as the replay is about to
+            begins.set()
+            locked.wait(5.0)
+            other_lock()
+
+        monkeypatch.setattr(worker.store, "lock_setup", first)
+        monkeypatch.setattr(replay.store, "lock_setup", second)
+        page = [SetMeta("replay:x", "1", expected=None), AddPast("ana", ["film 2"], [0])]
+        one = run(results, "replay", lambda: replay.perform(page, whole=True))
+        assert begins.wait(5.0)
+        two = run(results, "feedback", lambda: worker.feedback(shown.id, [0]))
+        for thread in (one, two):
+            thread.join(30.0)
+        assert not [result for result in results.values() if isinstance(result, Exception)]
+        assert worker.user("ana").learners["default"].updates == 3

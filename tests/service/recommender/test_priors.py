@@ -14,7 +14,7 @@ from thali.cli.app import app
 from thali.service.http.app import make_recommender
 from thali.service.http.settings import LearnerSetting, Settings
 from thali.service.recommender import Conflict, Recommender, Refused, Unknown
-from thali.service.recommender.histories import learn_history
+from thali.service.recommender.histories import forget_history, learn_history
 from thali.service.recommender.loading import LoadedCatalog, load
 from thali.service.recommender.operations import (
     AddHistory,
@@ -27,7 +27,7 @@ from thali.service.recommender.operations import (
 from thali.service.recommender.prior_check import from_store, to_store
 from thali.service.recommender.prior_learning import PriorDraw
 from thali.service.stores import open_store
-from thali.service.stores.transfer import export_learned, import_learned
+from thali.service.stores.transfer import backup, export_learned, import_learned, restore
 from thali.starting import Start
 
 PEOPLE = 12
@@ -139,6 +139,53 @@ def test_a_learned_prior_does_not_outlive_its_people(store_url):
         assert [topic.mean for topic in described.topics] == base_prior().mean.tolist()
 
 
+def test_people_about_whom_everything_was_undone_do_not_count(store_url, tmp_path):
+    (tmp_path / "likes.csv").write_text("user,item\n" + "".join(f"v{n},film {n}\n" for n in range(6)))
+    with with_prior(store_url) as rec:
+        learn_history(rec, tmp_path / "likes.csv")
+        shown = [rec.recommend(f"u{n}") for n in range(3)]
+        for one in shown:
+            rec.feedback(one.id, [0])
+        assert rec.learn_prior().people == 9
+        for one in shown:
+            rec.undo(one.id)
+        assert rec.learn_prior().people == 6
+        forget_history(rec, "history")
+        with pytest.raises(Refused, match="at least 2 users, got 0"):
+            rec.learn_prior()
+        assert rec.prior()["default"].source == "start"
+
+
+def test_a_prior_that_was_learned_before_a_restore_is_not_put_into_use_after_it(store_url, tmp_path):
+    with with_prior(store_url) as rec:
+        people(rec, 2)
+        with open_store(store_url) as store:
+            backup(store, tmp_path / "b.backup")
+        people(rec, 4, begin=2)
+        draw = PriorDraw(rec, "default")
+        draw.read(rec.store)
+        with open_store(store_url) as store:
+            restore(tmp_path / "b.backup", store, replace=True)
+        with pytest.raises(Conflict, match="a backup was restored"):
+            rec.perform([draw.learn()], whole=True)
+        assert rec.learn_prior().people == 2
+
+
+def test_a_check_is_not_shown_any_more_when_its_prior_is_not_in_use(store_url):
+    with with_prior(store_url) as rec:
+        people(rec, 4)
+        rec.learn_prior()
+        people(rec, 4, begin=4)
+        assert rec.check_prior() is not None
+        assert rec.prior()["default"].check is not None
+        assert rec.stats().learners["default"].prior_check is not None
+        rec.perform([SetPrior("default", None)], whole=True)
+        assert rec.prior()["default"].check is None
+        assert rec.stats().learners["default"].prior_check is None
+        rec.perform([SetPrior("default", None, fell_back=True)], whole=True)
+        assert rec.prior()["default"].check is not None  # it says why
+
+
 def test_a_prior_that_was_learned_meanwhile_does_not_undo_a_fallback(store_url):
     with with_prior(store_url) as rec, with_prior(store_url) as other:
         people(rec, 4)
@@ -147,8 +194,9 @@ def test_a_prior_that_was_learned_meanwhile_does_not_undo_a_fallback(store_url):
         draw.read(rec.store)
         late = replace(draw.learn(), instead_of=draw.version)  # as the service learns in the background
         other.perform([SetPrior("default", None, fell_back=True)], whole=True)
-        with pytest.raises(Conflict, match="version of the prior must still be 1"):
+        with pytest.raises(Conflict, match="version of the prior must still be 1") as raised:
             rec.perform([late], whole=True)
+        assert raised.value.field is None
         assert rec.prior()["default"].fell_back
 
 

@@ -519,3 +519,55 @@ def test_a_process_with_the_old_catalog_serves_all_users_except_those_it_cannot_
                 old.put_item("lost", {"crime": 0.1})
             with pytest.raises(UnusableRecord, match="another process has replaced the catalog"):
                 old.remove_item("film 1")
+
+
+@pytest.mark.slow
+def test_changes_that_are_committed_while_a_process_reads_them_are_applied_once(postgres, monkeypatch):
+    """A transaction of PostgreSQL sees in its second statement what was committed after the first."""
+    url = postgres.fresh()
+    with recommender(url) as rec, recommender(url) as other:
+        rec.recommend("ana")
+        other.put_item("new", {"crime": 0.5})
+        versions = rec.store.versions
+
+        def meanwhile():
+            found = versions()
+            monkeypatch.setattr(rec.store, "versions", versions)
+            other.remove_item("new")
+            other.put_item("new", {"crime": 0.5})
+            other.put_item("newer", {"crime": 0.5})
+            return found
+
+        monkeypatch.setattr(rec.store, "versions", meanwhile)
+        for _ in range(2):
+            rec.recommend("ana")
+        other.recommend("ana")
+        assert rec.catalog.L == other.catalog.L
+        for item in ("new", "newer"):
+            assert rec.catalog.find(item) == other.catalog.find(item)
+
+
+def test_a_change_is_seen_even_if_its_commit_is_interrupted_after_it_succeeded(store_url, monkeypatch):
+    with recommender(store_url) as rec:
+        commit = rec.store.commit
+
+        def interrupted():
+            commit()
+            monkeypatch.setattr(rec.store, "commit", commit)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(rec.store, "commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            rec.remove_item("film 0")
+        assert rec.items(contains="film 0").total == 0
+
+
+def test_somebody_with_a_damaged_impression_can_be_forgotten(store_url):
+    with recommender(store_url) as rec:
+        for clicked in ([0], [1]):
+            rec.feedback(rec.recommend("ana").id, clicked)
+        with rec._lock, transaction(rec.store):
+            rec.store.execute("UPDATE impressions SET items = 'damaged' WHERE clicked = '[0]'")
+        assert rec.forget("ana").impressions == 2
+        with pytest.raises(Unknown):
+            rec.user("ana")

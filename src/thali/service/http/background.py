@@ -45,9 +45,13 @@ async def refresh_quality(batcher: Batcher, every: float, log: Log) -> None:
 async def learn_priors(service: Service, log: Log) -> None:
     """Check and learn the priors of all learners that learn theirs, repeatedly, until cancelled."""
     every = service.settings.prior_every
+    # A service that is often started again must learn, too. So the age of the priors counts.
+    learned = [kept.at for kept in service.recommender.priors.values()]
+    wait = min(every, max(JITTER * every, min(learned) + every - time())) if learned else every
     while True:
         # Several processes seldom begin at the same time, and those that begin later find a young prior.
-        await asyncio.sleep(every * uniform(1.0 - JITTER, 1.0 + JITTER))
+        await asyncio.sleep(wait + every * uniform(-JITTER, JITTER))
+        wait = every
         for name in sorted(service.recommender.prior_learners):
             try:
                 await _check_and_learn(service, name, every, log)

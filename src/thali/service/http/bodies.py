@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from thali_client.types import Limits
 
@@ -91,7 +91,13 @@ class ItemChangeBody(ItemBody):
     """An item to add, change or remove."""
 
     item: Name = Field(description="The item's name.", examples=["Ronin"])
-    remove: bool = Field(False, description="Whether to remove the item.")
+    remove: bool = Field(False, description="Whether to remove the item. It then has no weights or topics.")
+
+    @model_validator(mode="after")
+    def _nothing_to_remove_with(self) -> Self:
+        if self.remove and (self.weights is not None or self.topics is not None):
+            raise ValueError("must have no weights or topics if remove is true")
+        return self
 
 
 class ItemsBody(Body):
@@ -147,8 +153,8 @@ class SimulationBody(Body):
         None,
         ge=1,
         le=LIMITS.K,
-        description="The most items per list (default: the K of the service's first learner). If the catalog has fewer "
-        "items, lists have only those.",
+        description="Maximum number of items per list (default: the K of the service's first learner). If the catalog "
+        "has fewer items, lists have only those.",
     )
     theta: Weights | None = Field(
         None,

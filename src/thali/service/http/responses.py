@@ -45,7 +45,7 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, Unknown):
         return Problem(404, str(error.args[0]))
     if isinstance(error, Conflict):
-        return Problem(409, str(error), "clicked")
+        return Problem(409, str(error), error.field)
     if isinstance(error, StoreError):
         return Problem(503, "the store cannot be used at the moment. Try again later", headers=RETRY_SOON)
     if isinstance(error, Busy):

@@ -73,7 +73,7 @@ class Simulations:
 def plan(catalog: Snapshot, body: SimulationBody, K: int, limits: Limits) -> Work:
     """Check a request and turn it into work for the process. Raises Refused if the request breaks a rule.
 
-    K: the most items per list. Lists are shorter if the catalog has fewer items.
+    K: maximum number of items per list. Lists are shorter if the catalog has fewer items.
     """
     unknown = [name for name in body.policies if name not in LEARNING]
     if unknown:

@@ -101,6 +101,7 @@ class Likes:
         self.likes = sp.csr_array((np.ones(int(kept.sum())), (data.user[kept], number[data.item[kept]])), shape=shape)
         self._items, self._number, self.unanswered = catalog.items, number, 0
         self._topics = sorted(map(str, catalog.topics))
+        self._prior_learners = recommender.prior_learners
         self._S: dict[float, Floats] = {}  # by the weight of a like
         self._spread: float | None = None
 
@@ -118,14 +119,19 @@ class Likes:
             yield user, Person(str(user), n, liked, len(liked), digest)
 
     def weight(self, learner: Learner) -> float:
-        """Return how much a like counts: as given, or as :func:`thali.starting.weight.noise` suggests."""
+        """Return how much a like counts: as given, or as :func:`thali.starting.weight.noise` suggests.
+
+        The latter depends on σ. If a learner learns its prior, that is the σ with a prior, which it will soon have.
+        """
         if self._weight is not None:
             return self._weight
         if self._spread is None:
             liked = np.asarray(self.likes.sum(axis=0), dtype=np.float64).ravel()[self._present]
             people = (np.diff(self.likes.indptr) > 0).astype(np.float64)
             self._spread = noise(Known(self.likes, people, np.full(liked.size, people.sum()), liked))[1]
-        return learner.policy.sigma**2 / self._spread
+        learns = learner.name in self._prior_learners
+        sigma = learner.start.sigma_with_prior if learns else learner.start.sigma
+        return sigma**2 / self._spread
 
     def sums(self, person: Person, learner: Learner) -> tuple[Floats, Floats]:
         """Return S and B of a person."""
@@ -223,7 +229,8 @@ def learn_history(
         log of lists that were shown (:meth:`thali.Log.read`); its field learner is not used.
     name: the name of the history. A person can have several.
     weight: how much a known like counts, compared with an examined position of a list, as ``weight`` of what
-        :func:`thali.fit` returns. By default, σ² of the learner divided by the mean variance of the likes in the file.
+        :func:`thali.fit` returns. By default, σ² of the learner (with a prior, if it learns one) divided by the mean
+        variance of the likes in the file.
     at_least: count only interactions whose value is at least this. By default, all count.
     duplicates: what to do if a pair of user and item is repeated: "error" (the default), "last" or "sum".
     learner: by default, each person's assigned learner.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from hashlib import sha256
 from itertools import compress
 from typing import Any
@@ -113,23 +114,40 @@ class LiveCatalog:
                 elif change.seq == latest:
                     self._refresh_quality(store)
                 self._applied = change.seq
-            self._applied = count
+            # Changes that were committed after the count was read have been applied, too.
+            self._applied = max(self._applied, count)
 
     def _refresh_quality(self, store: SqlStore) -> None:
         """Compute the quality of all items from the counts of the catalog file and of the store."""
         if self._start_quality is None:
             return
-        L = self.catalog.L
-        examined, clicked = np.zeros(L), np.zeros(L)
+        examined, clicked = np.zeros(self.catalog.L), np.zeros(self.catalog.L)
         for name, n, c in store.quality():
             e = self.find(name)
             if e is not None and n > 0.0:
                 examined[e], clicked[e] = n, min(n, max(0.0, c))
-        quality = self._start_quality.copy()
-        quality.grow(L)
+        quality = self._quality_of_file()
         quality.merge(Quality.from_counts(examined, clicked, rule=quality.rule))
         quality.refresh(self.catalog, self.quality_topic, trial=TRIAL, most_tried=MOST_TRIED)
         self.quality = quality
+
+    def _quality_of_file(self) -> Quality:
+        """Return the counts that the catalog file came with, by the current numbers of its items."""
+        assert self._start_quality is not None
+        quality = self._start_quality.copy()
+        quality.grow(self.catalog.L)
+        for old, new in self._added_again():
+            quality.move(old, new)
+        return quality
+
+    def _added_again(self) -> Iterator[tuple[int, int]]:
+        """Yield the old and the new number of each item of the file that was removed and added again."""
+        assert self._start_column is not None
+        for old in np.flatnonzero(~self.catalog.present[: self._start_column.size]).tolist():
+            name: Any = self.catalog.items[old]
+            new = self.find(name)
+            if new is not None:
+                yield old, new
 
     def current_quality(self, item: Any) -> float:
         """Return the quality that an item has in the catalog. For a new item, that of the average item."""
@@ -153,11 +171,13 @@ class LiveCatalog:
         for item, weights in self._original.values():
             self._put(item, weights)
         self._original.clear()
-        if self._start_column is not None and self.quality is not self._start_quality:
-            column = self.catalog.dense_column(self.quality_topic)
+        if self._start_column is not None:
+            column = np.zeros(self.catalog.L)
             column[: self._start_column.size] = self._start_column
+            for old, new in self._added_again():
+                column[new] = self._start_column[old]
             self.catalog.put_column(self.quality_topic, column)
-            self.quality = self._start_quality
+            self.quality = self._quality_of_file()
 
     def weights(self, item: Any) -> dict[Any, float] | None:
         """Return the weights of an item by topic, or None if there is no such item."""

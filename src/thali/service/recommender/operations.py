@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from thali.policies.linear.prior import Prior
@@ -34,6 +34,8 @@ class Unknown(LookupError):  # noqa: N818
 class Conflict(ValueError):  # noqa: N818
     """A request contradicts what is already recorded. Nothing was changed."""
 
+    #: The field of the request that contradicts it.
+    field: str | None = None
     #: If users were forgotten while a prior was learned from them, their names.
     forgotten: frozenset[str] = frozenset()
     #: The value of the store that changes when a user is forgotten, at the time of the conflict.
@@ -223,6 +225,21 @@ class GetPrior:
     """Return the priors of the learners."""
 
 
+class Basis(NamedTuple):
+    """From what a prior was learned."""
+
+    store: str | None
+    """The identity of the contents of the store, which changes when a backup is restored."""
+    topics: int
+    """The number of the topics, in the store."""
+    start: str | None
+    """A digest of the prior and the counts of the catalog file from which the learning started."""
+    forgets: str | None
+    """The value of the store that changes when a user is forgotten, as it was when the users were read."""
+    users: Mapping[str, bytes]
+    """The users, with a digest of their statistics. One of them must not have been forgotten."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetPrior:
     """Put a learned prior of a learner into use or, with None, the prior from which the learner started.
@@ -235,16 +252,8 @@ class SetPrior:
     prior: Prior | None
     people: int = 0
     fell_back: bool = False
-    users: Mapping[str, bytes] = field(default_factory=dict)
-    """The users from whom it was learned, with a digest of their statistics. If one of them was forgotten meanwhile,
-    the operation fails with Conflict."""
-    forgets: str | None = None
-    """The value of the store that changes when a user is forgotten, as it was when the users were read."""
-    topics: int | None = None
-    """The number of the topics, in the store, of the prior. With others, the operation fails with Conflict."""
-    start: str | None = None
-    """A digest of the prior and the counts of the catalog file from which the learning started. If another file is in
-    use by now, the operation fails with Conflict."""
+    basis: Basis | None = None
+    """From what it was learned. If that has changed meanwhile, the operation fails with Conflict."""
     instead_of: int | None = None
     """If given, and another version of the prior is in use by now, the operation fails with Conflict."""
 

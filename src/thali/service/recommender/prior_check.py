@@ -183,6 +183,11 @@ def _known(kind: type[PriorCheck | PredictionCheck], content: dict[str, Any]) ->
     return {name: value for name, value in content.items() if name in names}
 
 
-def stored_checks(store: SqlStore) -> dict[str, PriorCheck]:
-    """Return the latest check of each learner. Call in a transaction."""
-    return {name.removeprefix(PREFIX): from_store(text) for name, text in store.meta_with_prefix(PREFIX).items()}
+def stored_checks(recommender: Recommender) -> dict[str, PriorCheck]:
+    """Return the latest check of each learner that uses a learned prior, or fell back from one. In a transaction."""
+    checks = {}
+    for key, text in recommender.store.meta_with_prefix(PREFIX).items():
+        kept = recommender.priors.get(key.removeprefix(PREFIX))
+        if kept is not None and (kept.prior is not None or kept.fell_back):
+            checks[key.removeprefix(PREFIX)] = from_store(text)
+    return checks

@@ -9,7 +9,7 @@ import numpy as np
 
 from thali.policies.linear.prior import Prior
 from thali.policies.linear.state import LinearState
-from thali.service.recommender.operations import Conflict, Refused, SetPrior
+from thali.service.recommender.operations import Basis, Conflict, Refused, SetPrior
 from thali.service.stores import SqlStore
 from thali.service.stores.records import Statistics
 from thali.service.stores.sql import FORGETS
@@ -28,6 +28,7 @@ PAGE, PATIENCE_S = 500, 30.0
 # How often the learning is repeated because users were forgotten meanwhile.
 MOST_TRIES = 5
 TOPICS_CHANGED = "topics must stay the same while a prior is learned, but another catalog was put into use"
+STORE_CHANGED = "the store must stay the same while a prior is learned, but a backup was restored"
 FILE_CHANGED = "the catalog file must stay the same while a prior is learned, but another one was put into use"
 
 
@@ -54,6 +55,7 @@ class PriorDraw:
         self.version, self._learned = 0, False
         self.blank = recommender.blank_taste(learner)
         self.users: dict[str, bytes] = {}
+        self.store_id: str | None = None
         self.forgets: str | None = None
         self.state: LinearState | None = None
         self._tries = 0
@@ -63,7 +65,7 @@ class PriorDraw:
         d, name = self.topics.d, self.name
         most = max(LEAST_PEOPLE, min(MOST_PEOPLE, MOST_BYTES // (8 * d * d)))
         with main.new_connection() as store, store.transaction(PATIENCE_S, write=False):
-            self.forgets = store.meta(FORGETS)
+            self.store_id, self.forgets = store.meta("id"), store.meta(FORGETS)
             kept = store.priors().get(name)
             if kept is not None:
                 self.version, self._learned = kept.version, kept.prior is not None
@@ -90,14 +92,8 @@ class PriorDraw:
             prior = self._prior()
         except ValueError as error:
             raise Refused("learner", f"must be one whose statistics allow to learn a prior: {error}") from None
-        users = dict(self.users)
-        return SetPrior(
-            *(self.name, prior, len(users)),
-            users=users,
-            forgets=self.forgets,
-            topics=self.topics.current,
-            start=self.start,
-        )
+        basis = Basis(self.store_id, self.topics.current, self.start, self.forgets, dict(self.users))
+        return SetPrior(self.name, prior, len(self.users), basis=basis)
 
     def withdrawal(self) -> SetPrior | None:
         """Return the operation that ends the use of a learned prior because the people behind it were forgotten."""

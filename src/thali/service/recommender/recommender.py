@@ -496,6 +496,7 @@ class Recommender:
             self._undo_catalog = self._uncommitted_catalog = None
         if self._uncommitted_reset:  # set up once more
             self._identity, self._generation, self._uncommitted_reset = "", None, False
+        self._stale = True  # the commit may have succeeded nevertheless
         self.tastes.clear()
 
     def _one(self, operation: Operation) -> Any:

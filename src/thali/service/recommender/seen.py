@@ -197,7 +197,16 @@ class SeenLists:
 
     def without(self, sequence: int) -> SeenLists:
         """Return what the user has seen as if the list with this sequence had never been recorded."""
-        found = self.sequences == sequence
+        return self._without(self.sequences == sequence)
+
+    def without_shown(self, time: float, items: Hashes) -> SeenLists:
+        """Like :meth:`without`, for a list whose sequence is not known any more: it was shown at this time."""
+        of = np.repeat(np.arange(self.sizes.size), self.sizes)
+        others = np.bincount(of[np.isin(self.items, items, invert=True)], minlength=self.sizes.size)
+        found = np.flatnonzero((self.times == time) & (others == 0))
+        return self._without(np.isin(np.arange(self.sizes.size), found[:1]))
+
+    def _without(self, found: Booleans) -> SeenLists:
         if not found.any():
             return self
         later = self.numbers > self.numbers[found][0]

@@ -25,6 +25,8 @@ from thali.service.recommender.operations import (
     Recommend,
     Refused,
     RemoveHistory,
+    SetMeta,
+    SetPrior,
     Undo,
     Unknown,
     id_text,
@@ -124,6 +126,9 @@ class Transaction:
 
     def _fetch(self, operations: Sequence[Operation]) -> None:
         """Read the impressions and statistics that operations need, in few calls. Lock those that will change."""
+        # Before statistics, because a process that follows a new catalog file locks in this order.
+        if any(isinstance(op, SetPrior) or (isinstance(op, SetMeta) and op.expected is not ...) for op in operations):
+            self.store.lock_setup()
         ids = {operation.id for operation in operations if isinstance(operation, Feedback | Undo | GetImpression)}
         if ids:
             self.impressions.update(self.store.impressions(sorted(ids)))
@@ -209,6 +214,8 @@ class Transaction:
         # If the sequence is None, an import has replaced the statistics that included the previous answer.
         if shown.clicked is not None and shown.sequence is not None:
             taste = self._without(taste, learner, shown)
+        elif shown.clicked is not None and taste.seen is not None:
+            taste = replace(taste, seen=taste.seen.without_shown(shown.shown_at, item_hashes(shown.items)))
         if clicked is not None:
             try:
                 learner.variant(len(shown.items), None).check_precision(taste.state)

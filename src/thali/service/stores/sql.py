@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, ClassVar, Self
 
@@ -390,9 +390,11 @@ class SqlStore(ABC):
         self.set_meta(PRIOR_VERSION, str(prior.version))
 
     def random_users(self, learner: str, most: int) -> list[str]:
-        """Return the names of at most so many users with statistics of a learner, drawn at random."""
+        """Return the names of at most so many users about whom a learner knows something, drawn at random."""
+        history = 'SELECT 1 FROM histories h WHERE h."user" = s."user" AND h.learner = s.learner'
         rows = self.execute(
-            'SELECT "user" FROM statistics WHERE learner = ? AND sequence > 0 ORDER BY random() LIMIT ?',
+            f'SELECT "user" FROM statistics s WHERE learner = ? AND (updates > 0 OR EXISTS ({history})) '
+            "ORDER BY random() LIMIT ?",
             (learner, most),
         )
         return [name for (name,) in rows]
@@ -514,8 +516,13 @@ class SqlStore(ABC):
         )
 
     def answered_impressions(self, user: str) -> list[Impression]:
-        """Return the stored impressions of a user that have an answer, locked against other processes."""
-        return self._impressions('"user" = ? AND clicked IS NOT NULL ORDER BY id', (user,))
+        """Return the stored impressions of a user that have an answer, without damaged ones."""
+        found = []
+        where = f'SELECT {IMPRESSION_COLUMNS} FROM impressions WHERE "user" = ? AND clicked IS NOT NULL ORDER BY id'
+        for row in self.execute(where, (user,)):
+            with suppress(StoreError):
+                found.append(impression_from_row(row))
+        return found
 
     def latest_answered(self, learner: str, since: bytes, limit: int) -> list[Impression]:
         """Return the latest answered impressions of a learner from an id on, whose list number is known."""

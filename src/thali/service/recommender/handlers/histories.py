@@ -39,7 +39,8 @@ def add_history(transaction: Transaction, operation: AddHistory) -> bool:
     taste = transaction.taste(key)
     old = next((h for h in store.histories(*key) if h.name == name), None)
     if old is not None:
-        if old.digest == operation.digest:
+        # A topic that the catalog lost and got again is not in the sums any more.
+        if old.digest == operation.digest and (transaction.topics.positions(old.topics) >= 0).all():
             if operation.liked and (taste.seen is None or old.sequence not in taste.seen.sequences):
                 transaction.set_taste(key, _with_liked(transaction, taste, old.sequence, operation.liked))
             return False

@@ -156,10 +156,12 @@ def feedback(transaction: Transaction, operation: Feedback) -> Answer:
     if shown.answer is None or (shown.answer == "time-out" and not timing_out):  # late feedback replaces a time-out
         transaction.learn(shown, clicked, operation.answer)
     elif shown.clicked != clicked and not timing_out:
-        raise Conflict(
+        conflict = Conflict(
             f"clicked must be {shown.clicked}, as already recorded for impression {id_text(operation.id)}, "
             f"got {clicked}. To change it, undo the recorded feedback first"
         )
+        conflict.field = "clicked"
+        raise conflict
     return answer_of(shown)
 
 

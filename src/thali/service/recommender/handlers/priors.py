@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from thali.service.recommender.learners import Learner
-from thali.service.recommender.operations import Conflict, GetPrior, SetPrior
+from thali.service.recommender.operations import Basis, Conflict, GetPrior, SetPrior
 from thali.service.recommender.prior_check import BEGAN, stored_checks
-from thali.service.recommender.prior_learning import FILE_CHANGED, TOPICS_CHANGED, digest_of
+from thali.service.recommender.prior_learning import FILE_CHANGED, STORE_CHANGED, TOPICS_CHANGED, digest_of
 from thali.service.stores.records import StoredPrior
 from thali.service.stores.sql import FORGETS, START
 from thali_client.types import LearnerPrior, PriorCheck, TopicPrior
@@ -25,7 +25,7 @@ PAGE = 1000
 
 def get_prior(transaction: Transaction, operation: GetPrior) -> dict[str, LearnerPrior]:
     """Return the prior of each learner."""
-    checks = stored_checks(transaction.store)
+    checks = stored_checks(transaction.recommender)
     return {
         name: describe(transaction.recommender, learner, checks.get(name))
         for name, learner in transaction.recommender.learners.items()
@@ -61,16 +61,11 @@ def set_prior(transaction: Transaction, operation: SetPrior) -> int:
     """Put a prior into use, and return its version."""
     store = transaction.store
     transaction.write()
-    store.lock_setup()
     kept = store.priors().get(operation.learner)
     if operation.instead_of is not None and operation.instead_of != (0 if kept is None else kept.version):
         raise Conflict(f"version of the prior must still be {operation.instead_of}, but another one is in use")
-    if operation.topics not in (None, transaction.topics.current):
-        raise Conflict(TOPICS_CHANGED)
-    if operation.start not in (None, store.meta(START)):
-        raise Conflict(FILE_CHANGED)
-    if operation.users and store.meta(FORGETS) != operation.forgets:
-        _refuse_forgotten(transaction, operation)
+    if operation.basis is not None:
+        _check_basis(transaction, operation.learner, operation.basis)
     version = store.versions()[2] + 1
     if operation.prior is None:
         store.drop_meta(BEGAN + operation.learner)
@@ -84,20 +79,29 @@ def set_prior(transaction: Transaction, operation: SetPrior) -> int:
     return version
 
 
-def _refuse_forgotten(transaction: Transaction, operation: SetPrior) -> None:
-    """Raise Conflict if one of the users from whom the prior was learned may have been forgotten meanwhile.
+def _check_basis(transaction: Transaction, learner: str, basis: Basis) -> None:
+    """Raise Conflict if that from which a prior was learned may have changed meanwhile.
 
     Somebody who was forgotten may be back, with new statistics. So everybody whose statistics have changed counts.
     """
+    store = transaction.store
+    if basis.store != store.meta("id"):
+        raise Conflict(STORE_CHANGED)
+    if basis.topics != transaction.topics.current:
+        raise Conflict(TOPICS_CHANGED)
+    if basis.start not in (None, store.meta(START)):
+        raise Conflict(FILE_CHANGED)
+    if basis.forgets == store.meta(FORGETS):
+        return
     gone: set[str] = set()
-    users = list(operation.users)
+    users = list(basis.users)
     for begin in range(0, len(users), PAGE):
-        keys = [(user, operation.learner) for user in users[begin : begin + PAGE]]
-        found = transaction.store.statistics(keys)
-        gone.update(key[0] for key in keys if key not in found or digest_of(found[key]) != operation.users[key[0]])
+        keys = [(user, learner) for user in users[begin : begin + PAGE]]
+        found = store.statistics(keys)
+        gone.update(key[0] for key in keys if key not in found or digest_of(found[key]) != basis.users[key[0]])
     if gone:
         conflict = Conflict(
             f"users must not be forgotten while a prior is learned from them, got {len(gone)} who may have been"
         )
-        conflict.forgotten, conflict.forgets = frozenset(gone), transaction.store.meta(FORGETS)
+        conflict.forgotten, conflict.forgets = frozenset(gone), store.meta(FORGETS)
         raise conflict

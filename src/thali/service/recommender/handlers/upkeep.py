@@ -32,13 +32,11 @@ MAX_LIMIT = 1_000_000
 def set_meta(transaction: Transaction, operation: SetMeta) -> None:
     """Store a value under a name, or remove it."""
     store = transaction.store
-    if operation.expected is not ...:
-        store.lock_setup()
-        if store.meta(operation.name) != operation.expected:
-            raise Conflict(
-                f"stored value {operation.name!r} must be {operation.expected!r}, but another process has changed it. "
-                "Try again when that process has finished"
-            )
+    if operation.expected is not ... and store.meta(operation.name) != operation.expected:
+        raise Conflict(
+            f"stored value {operation.name!r} must be {operation.expected!r}, but another process has changed it. "
+            "Try again when that process has finished"
+        )
     if operation.value is None:
         store.drop_meta(operation.name)
     else:
@@ -75,8 +73,8 @@ def get_stats(transaction: Transaction, operation: GetStats) -> Stats:
     """Return the stats of the learners."""
     hours = checked("hours", checks.integer, operation.hours, low=1, high=24 * 366)
     since = counters.hour(transaction.now) - hours + 1
-    checks_of_priors = stored_checks(transaction.store)
-    return counters.stats(transaction.recommender, transaction.store.counters(since), since, checks_of_priors)
+    recommender = transaction.recommender
+    return counters.stats(recommender, transaction.store.counters(since), since, stored_checks(recommender))
 
 
 def get_store_size(transaction: Transaction, operation: GetStoreSize) -> int:
