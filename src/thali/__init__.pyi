@@ -55,6 +55,7 @@ from .policies import Prior as Prior
 from .policies import Quality as Quality
 from .policies import Random as Random
 from .policies import RankedBandits as RankedBandits
+from .policies import RelativeQuality as RelativeQuality
 from .policies import Seen as Seen
 from .policies import State as State
 from .policies import load_state as load_state

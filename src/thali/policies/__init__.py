@@ -22,6 +22,7 @@ from thali.policies.linear.prior import Prior
 from thali.policies.perceptron import PreferencePerceptron
 from thali.policies.quality import Quality
 from thali.policies.ranked import IndependentBandits, RankedBandits
+from thali.policies.relative_quality import RelativeQuality
 from thali.policies.seen import RecentlySeen, Seen
 from thali.policies.simple import MostPopular, Oracle, Random
 from thali.policies.state import State, load_state
@@ -106,6 +107,7 @@ __all__ = [
     "Random",
     "RankedBandits",
     "RecentlySeen",
+    "RelativeQuality",
     "Seen",
     "State",
     "class_of",

@@ -216,9 +216,7 @@ class Quality:
         elif np.shape(among) != (self.L,):
             raise ValueError(f"among of values must have shape ({self.L},), one for each item, got {np.shape(among)}")
         known = self._examined >= trial
-        if (known & among).any():
-            tried = np.flatnonzero(~known & among)[-most_tried:]
-            values[tried] = np.maximum(values[tried], values[known & among].max())
+        tried(values, ~known & among, known & among, most_tried)
         return values
 
     def refresh(
@@ -344,6 +342,18 @@ class Quality:
         np.add.at(self._examined, shown, times)
         np.add.at(self._clicked, hit, times)
         self._learned = None
+
+
+def tried(values: Floats, unknown: Booleans, known: Booleans, most: int) -> Integers:
+    """Give some unknown items at least the largest value of the known ones, in place. Return their numbers.
+
+    unknown, known: bool (L,). most: at most this many items are tried at a time, the newest first.
+    """
+    if not known.any():
+        return np.empty(0, dtype=np.int64)
+    now = np.flatnonzero(unknown)[-most:]
+    values[now] = np.maximum(values[now], values[known].max())
+    return now
 
 
 def _prior(prior: Any) -> Beta:

@@ -110,7 +110,7 @@ def learned_by_all(store):
     """Return the counts of clicks in the quality of items, and the version and the content of the prior."""
     with transaction(store, write=False):
         prior = store.priors()["default"]
-        return {item: (n, c) for item, n, c in store.quality() if n or c}, prior.version, prior.prior
+        return {item: (n, c) for item, n, c, _ in store.quality() if n or c}, prior.version, prior.prior
 
 
 def learned_version(service):

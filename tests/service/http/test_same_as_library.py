@@ -58,7 +58,7 @@ def test_the_same_lists_with_a_fitted_catalog_a_learned_prior_quality_and_hidden
     person = thali.DiverseCascade(start.catalog, [[0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]])
     learner = thali.service.http.settings.LearnerSetting("default", "CascadeLSB", K, prior="learn")
     settings = {"learners": (learner,), "store": store_url, "hide": "clicked,examined:3"}
-    policy, quality, catalog = start.policy(K), start.quality.copy(), start.catalog
+    policy, quality, catalog = start.policy(K), thali.RelativeQuality(start.quality), start.catalog
     state, seen = policy.init(2), thali.Seen(thali.Hide(clicked=True, examined=3), users=2, L=catalog.L)
     rng = np.random.default_rng(4)
     users = ("ana", "bob")
@@ -75,9 +75,9 @@ def test_the_same_lists_with_a_fitted_catalog_a_learned_prior_quality_and_hidden
                     client.feedback(one.id, np.flatnonzero(row))
                 for n, one in enumerate(shown):
                     assert one.click_probability == pytest.approx(predicted(policy, state, expected)[n])
+                quality.add(expected, clicks, quality.expected(policy, state, expected))
                 policy.update(state, expected, clicks)
                 seen.record(expected, clicks)
-                quality.add(expected, clicks)
             if part == 0:  # the prior is learned, and both go on with it
                 client.learn_prior()
                 policy = start.policy(K, prior=thali.Prior.learn(start.policy(K), state))
@@ -88,7 +88,7 @@ def test_the_same_lists_with_a_fitted_catalog_a_learned_prior_quality_and_hidden
                     other.refresh_quality()
                     other.recommend("ana")
                     same = other.catalog.dense_column("quality")
-                quality.refresh(catalog, trial=50.0, most_tried=2)
+                quality.refresh(catalog)
                 assert (same == catalog.dense_column("quality")).all()
                 policy = policy.with_prior(policy.prior)
             learned = asdict(client.export("bob"))["learners"]["default"]

@@ -146,10 +146,12 @@ def test_a_command_never_puts_its_catalog_into_use(tmp_path, monkeypatch):
 
 def test_the_quality_goes_on_with_a_new_catalog_file_and_after_a_restart_with_it(store_url):
     def expected():
-        catalog, quality = rated(25)
-        for _ in range(160):
-            quality.add([[3]], [[True]])
-        quality.refresh(catalog, trial=50.0, most_tried=2)
+        catalog, counts = rated()
+        policy, quality = thali.CascadeLSB(catalog, K=1, sigma=0.3, alpha=0.0), thali.RelativeQuality(counts)
+        quality.add([[3]] * 160, [[True]] * 160, np.tile(quality.expected(policy, policy.init(1), [[3]]), (160, 1)))
+        catalog, counts = rated(25)
+        later = thali.RelativeQuality(counts, *(np.append(m, np.zeros(5)) for m in quality.since))
+        later.refresh(catalog)
         return catalog.dense_column("quality")
 
     with recommender(store_url) as rec:

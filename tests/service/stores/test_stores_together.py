@@ -12,7 +12,7 @@ import pytest
 from storing import BLANK, all_at_once, learn, opened, shown, transaction
 
 from thali.service.stores import open_store
-from thali.service.stores.records import Change, Writes
+from thali.service.stores.records import Change, History, Writes
 from thali.service.stores.sql import VERSION
 
 A, B = ("ana", "l"), ("bob", "l")
@@ -82,6 +82,7 @@ def test_an_impression_is_answered_once(store, others):
 def test_learning_waits_for_forgetting(store, others):
     learn(store, [A, B])
     store.begin()
+    store.lock_user("ana", ["l"], BLANK)
     assert store.forget("ana") == (0, {"l": (1, 1)})
     assert waits(lambda: lock(others[0], A), store.commit) == BLANK
     assert lock(store, B).updates == 1
@@ -95,9 +96,28 @@ def test_forgetting_waits_for_learning_and_removes_what_was_learned(store, other
 
     def forget():
         with transaction(others[0]):
+            others[0].lock_user("ana", ["l"], BLANK)
             return others[0].forget("ana")
 
     assert waits(forget, store.commit) == (1, {"l": (5, 0)})
+
+
+def test_forgetting_waits_for_somebody_who_is_being_learned_for_the_first_time(store, others):
+    """There is no row of statistics yet that could be locked."""
+    store.begin()
+    store.lock_statistics([A], BLANK)
+    store.add_history(History(*A, "h", 0, None, b"", "digest", 0.0, 1), None)
+
+    def forget():
+        with transaction(others[0]):
+            others[0].lock_user("ana", ["l"], BLANK)
+            others[0].forget("ana")
+            return others[0].histories("ana")
+
+    assert waits(forget, store.commit) == []
+    with transaction(store, write=False):
+        assert store.histories("ana") == []
+        assert store.statistics_of_user("ana") == {}
 
 
 def test_no_update_is_lost_whatever_the_order_of_keys(store, others):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from time import perf_counter
 from typing import Any, Self
 
@@ -49,9 +48,8 @@ class LinearState(State):
 
     def of(self, M: Floats, B: Floats, updates: Integers) -> Self:
         """Return a state of the same policy with these statistics, which are neither copied nor checked."""
-        other = copy(self)
-        other.__dict__["arrays"] = {**self.arrays, "M": M, "B": B, "updates": updates}
-        other._read = None
+        other = type(self).__new__(type(self))  # copy.copy takes five times as long
+        other.__dict__.update(self.__dict__, arrays={**self.arrays, "M": M, "B": B, "updates": updates}, _read=None)
         return other
 
     def posterior(self, reading: Reading) -> Posterior:

@@ -23,12 +23,22 @@ if TYPE_CHECKING:
 
 # Of several processes, one that finds a prior that is younger than this share of the interval does not learn another.
 YOUNG, JITTER = 0.5, 0.1
+# Seconds between two looks at whether a tried item has been examined often enough. With 100,000 items, a refresh takes
+# 0.3 s.
+LOOK_S = 5.0
 
 
 async def refresh_quality(batcher: Batcher, every: float, log: Log) -> None:
     """Refresh the quality of items repeatedly, until cancelled."""
+    waited = 0.0
     while True:
-        await asyncio.sleep(every)
+        # When a tried item has been examined often enough, it should not stay at the top of lists any longer.
+        pause = min(every - waited, LOOK_S)
+        await asyncio.sleep(pause)
+        waited += pause
+        if waited < every and not batcher.recommender.live.trial_over:
+            continue
+        waited = 0.0
         try:
             found, more = False, True
             while more:

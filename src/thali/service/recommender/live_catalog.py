@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from itertools import compress
+from math import ceil
 from typing import Any
 
 import numpy as np
 
 from thali.catalog.catalog import Catalog
 from thali.catalog.snapshot import weights_by_topic
+from thali.lists.explain import Explanation
+from thali.policies.linear.policy import LinearPolicy
 from thali.policies.quality import Quality
+from thali.policies.relative_quality import RelativeQuality, expected_clicks
 from thali.service.recommender.seen import ItemNumbers
 from thali.service.stores.records import Change, Heading, StoreError
 from thali.service.stores.sql import SqlStore
+from thali.tools.types import Booleans, Floats, Integers
 
 # Longer texts are not numbers. Python refuses to convert very long ones.
 MOST_DIGITS = 100
 #: The name of the steady topic that holds the quality of items.
 QUALITY = "quality"
-# An item with fewer examinations than this is tried: see Quality.values. docs/quality.md has the measurement. Only few
-# are tried at a time, so that a list has room for what people like when many items are new.
+# An item that was added to the catalog is tried until it has this many examinations: see Quality.values, and
+# docs/quality.md and docs/live.md for measurements. Only few are tried at a time, so that a list has room for what
+# people like when many items are new.
 TRIAL, MOST_TRIED = 50.0, 2
 
 
@@ -59,7 +65,9 @@ class LiveCatalog:
             )
         self._start_quality = quality
         #: The quality of all items as it was last refreshed, or None if the catalog has none.
-        self.quality = quality
+        self.quality = None if quality is None else RelativeQuality(quality)
+        # How many more examinations each tried item needs, by its name as text, as far as this process knows.
+        self._needed: dict[str, int] = {}
         self._start_column = None if quality is None else catalog.dense_column(QUALITY)
         self.numbers = ItemNumbers(catalog) if numbers is None else numbers
         self.epoch = 0
@@ -121,24 +129,47 @@ class LiveCatalog:
         """Compute the quality of all items from the counts of the catalog file and of the store."""
         if self._start_quality is None:
             return
-        examined, clicked = np.zeros(self.catalog.L), np.zeros(self.catalog.L)
-        for name, n, c in store.quality():
+        counts = np.zeros((3, self.catalog.L))
+        for name, *numbers in store.quality():
             e = self.find(name)
-            if e is not None and n > 0.0:
-                examined[e], clicked[e] = n, min(n, max(0.0, c))
-        quality = self._quality_of_file()
-        quality.merge(Quality.from_counts(examined, clicked, rule=quality.rule))
-        quality.refresh(self.catalog, self.quality_topic, trial=TRIAL, most_tried=MOST_TRIED)
+            if e is not None:
+                counts[:, e] = np.maximum(0.0, numbers)
+        quality, new = self._quality_of_file(*counts)
+        tried = quality.refresh(self.catalog, self.quality_topic, trial=TRIAL, most_tried=MOST_TRIED, new=new)
         self.quality = quality
+        self._needed = {str(self.catalog.items[e]): ceil(TRIAL - counts[0, e]) for e in tried.tolist()}
 
-    def _quality_of_file(self) -> Quality:
-        """Return the counts that the catalog file came with, by the current numbers of its items."""
-        assert self._start_quality is not None
-        quality = self._start_quality.copy()
+    def _quality_of_file(self, *counts: Floats) -> tuple[RelativeQuality, Booleans]:
+        """Return the quality that the catalog file came with, with some counts, by the current numbers of its items.
+
+        Also returns which items are new (L,): they were never in the file.
+        """
+        start = self._start_quality
+        assert start is not None
+        quality, new = start.copy(), np.arange(self.catalog.L) >= start.L
         quality.grow(self.catalog.L)
-        for old, new in self._added_again():
-            quality.move(old, new)
-        return quality
+        for old, now in self._added_again():
+            quality.move(old, now)
+            new[now] = False
+        return RelativeQuality(quality, *counts, prior=start.prior), new
+
+    def expected(self, policy: LinearPolicy, parts: Explanation, chosen: Integers, estimate: Floats) -> Floats:
+        """Return the clicks to expect on the items of a list (K,) with the quality of the catalog file."""
+        assert self.quality is not None
+        j = self._topic_number[QUALITY]
+        return expected_clicks(policy, parts, self.quality.known_of(chosen), j, estimate)
+
+    def note_examined(self, items: Sequence[str], times: int) -> None:
+        """Note that items were examined, so that :attr:`trial_over` becomes true in time."""
+        if self._needed:
+            for item in items:
+                if item in self._needed:
+                    self._needed[item] -= times
+
+    @property
+    def trial_over(self) -> bool:
+        """Whether a tried item has enough examinations. The quality should then be refreshed soon."""
+        return any(needed <= 0 for needed in self._needed.values())
 
     def _added_again(self) -> Iterator[tuple[int, int]]:
         """Yield the old and the new number of each item of the file that was removed and added again."""
@@ -177,7 +208,8 @@ class LiveCatalog:
             for old, new in self._added_again():
                 column[new] = self._start_column[old]
             self.catalog.put_column(self.quality_topic, column)
-            self.quality = self._quality_of_file()
+            self.quality = self._quality_of_file()[0]
+            self._needed = {}
 
     def weights(self, item: Any) -> dict[Any, float] | None:
         """Return the weights of an item by topic, or None if there is no such item."""

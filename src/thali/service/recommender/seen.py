@@ -26,6 +26,8 @@ MOST_ITEMS = MOST_LISTS = 1000
 LATEST = 250
 DAY_S = 86_400.0
 HEADER = 16
+# The hashes of so many items are kept in memory, about 2 MB.
+HASHES = 10_000
 # The largest number in a rule, and the form of numbers: Python would also read 1_0 or digits of other alphabets.
 MOST, NUMBER = 1e9, re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 FORMS = "'nothing', 'clicked', 'examined', 'examined:20' (lists), 'examined:7d' (days) or 'fading:5' (lists)"
@@ -257,14 +259,14 @@ def _replaced(seen: SeenLists, **changes: Any) -> SeenLists:
     return SeenLists(**{**seen.__dict__, **changes})
 
 
-def item_hash(name: Any) -> int:
-    """Return the hash by which an item is remembered. A number and its text are the same name."""
-    return int.from_bytes(blake2b(str(name).encode(), digest_size=8, person=b"thali-seen").digest(), "big")
+@lru_cache(maxsize=HASHES)
+def _hash(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=8, person=b"thali-seen").digest(), "big")
 
 
 def item_hashes(names: Any) -> Hashes:
-    """Return the hashes of items (n,)."""
-    return np.array([item_hash(name) for name in names], dtype=np.uint64)
+    """Return the hashes (n,) by which items are remembered. A number and its text are the same name."""
+    return np.array([_hash(str(name)) for name in names], dtype=np.uint64)
 
 
 class ItemNumbers:

@@ -35,12 +35,22 @@ class Measured(NamedTuple):
     """The part of each belief that comes from the prior, x·μ (K,). None without a prior."""
     start: float | None
     """The click probability that the policy would have predicted with the prior of its start."""
+    expected: Floats | None
+    """The clicks to expect on each item with the quality of the catalog file (K,). None without a quality."""
 
 
-def measure(policy: LinearPolicy, state: LinearState, chosen: Integers, start: LinearPolicy | None = None) -> Measured:
+def measure(
+    policy: LinearPolicy,
+    state: LinearState,
+    chosen: Integers,
+    *,
+    start: LinearPolicy | None = None,
+    expected: Callable[[LinearPolicy, Explanation, Integers, Floats], Floats] | None = None,
+) -> Measured:
     """Compute the numbers of a list (K,) of item numbers for one user.
 
-    start: the policy with the prior of its start, if what that would have predicted is needed.
+    start: the policy with the prior of its start, if what that would have predicted is needed. expected:
+    :meth:`thali.service.recommender.live_catalog.LiveCatalog.expected`, if the catalog has a quality.
 
     Cost: O(K·s² + K²·s), with s topics per item. With start, O(d³) more.
     """
@@ -59,6 +69,7 @@ def measure(policy: LinearPolicy, state: LinearState, chosen: Integers, start: L
         exploration=sum(explorations) / total if total > 0.0 else 0.0,
         others=others,
         start=None if start is None else click_probability(_beliefs(start, state, parts).tolist()),
+        expected=None if expected is None else expected(policy, parts, chosen, estimate),
     )
 
 

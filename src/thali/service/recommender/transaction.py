@@ -54,6 +54,10 @@ PATIENCE_S = 10.0
 # If a taste was learned from at most this many impressions, undo learns it again from scratch, which takes up to about
 # 20 ms. Otherwise it subtracts the impression.
 RELEARN = 300
+# Operations about an impression, those of them that change its answer, and those that need the learner of a user.
+# They are tuples because isinstance is slow with unions, and every operation passes here.
+OF_IMPRESSIONS, ANSWERS = (Feedback, Undo, GetImpression), (Feedback, Undo)
+OF_LEARNERS = (Recommend, AddPast, AddHistory)
 
 
 async def perform(
@@ -129,26 +133,25 @@ class Transaction:
         # Before statistics, because a process that follows a new catalog file locks in this order.
         if any(isinstance(op, SetPrior) or (isinstance(op, SetMeta) and op.expected is not ...) for op in operations):
             self.store.lock_setup()
-        ids = {operation.id for operation in operations if isinstance(operation, Feedback | Undo | GetImpression)}
+        ids = {operation.id for operation in operations if isinstance(operation, OF_IMPRESSIONS)}
         if ids:
             self.impressions.update(self.store.impressions(sorted(ids)))
         read: set[Key] = set()
         changed: set[Key] = set()
         for operation in operations:
-            if isinstance(operation, Recommend | AddPast | AddHistory):
+            if isinstance(operation, ANSWERS):
+                shown = self.impressions.get(operation.id)
+                if shown is not None and not (isinstance(operation, Feedback) and shown.answer == "feedback"):
+                    changed.add((shown.user, shown.learner))
+            elif isinstance(operation, OF_LEARNERS):
                 learner = self.recommender.find_learner_or_none(operation.user, operation.learner)
                 if learner is not None:
                     learns = isinstance(operation, AddHistory) or (
                         isinstance(operation, AddPast) and operation.clicked is not None
                     )
                     (changed if learns else read).add((operation.user, learner.name))
-            elif isinstance(operation, RemoveHistory):
-                if isinstance(operation.user, str):
-                    changed.update((h.user, h.learner) for h in self.store.histories(operation.user))
-            elif isinstance(operation, Feedback | Undo):
-                shown = self.impressions.get(operation.id)
-                if shown is not None and not (isinstance(operation, Feedback) and shown.answer == "feedback"):
-                    changed.add((shown.user, shown.learner))
+            elif isinstance(operation, RemoveHistory) and isinstance(operation.user, str):
+                changed.update((h.user, h.learner) for h in self.store.histories(operation.user))
         self.fetched = set(changed)
         if not self.store.shared:  # the cache agrees with the store, which no other process can change now
             for key in (read | changed) - self.tastes.keys():  # tastes of this transaction are newer than cached ones
@@ -192,12 +195,11 @@ class Transaction:
         shown = Impression(
             id, user, learner, self.topics.current, items, pack_shown(measured.numbers), measured.predicted
         )
-        shown.number, shown.rates_items = (
-            self.taste((user, learner)).updates + 1,
-            self.recommender.live.quality is not None,
-        )
+        shown.number = self.taste((user, learner)).updates + 1
+        shown.rates_items = self.recommender.live.quality is not None
         shown.others = None if measured.others is None else measured.others.astype("<f8").tobytes()
         shown.start = measured.start
+        shown.expected = None if measured.expected is None else measured.expected.astype("<f8").tobytes()
         self.count(shown, impressions=1.0, diversity=measured.diversity, exploration=measured.exploration)
         return shown
 
@@ -229,7 +231,7 @@ class Transaction:
         for positions, times in ((shown.clicked, -1.0), (clicked, 1.0)):
             if positions is not None:
                 self.count(shown, **counters.answer_counts(shown.predicted, positions, times))
-                self.examine(shown, learner, positions, int(times))
+                self.examine(shown, positions, int(times))
         self.set_taste(key, taste)
         shown.clicked, shown.answer = clicked, answer
         shown.answered_at = None if clicked is None else self.now
@@ -241,21 +243,26 @@ class Transaction:
         self.tastes[key] = taste
         self.writes.statistics[key] = taste.to_store(self.topics)
 
-    def examine(self, shown: Impression, learner: Learner, clicked: list[int], times: int) -> None:
+    def examine(self, shown: Impression, clicked: list[int], times: int) -> None:
         """Count an answer for the quality of items. With times = -1, remove it again."""
         if shown.rates_items:
-            examined = _examined(learner, len(shown.items), clicked)
-            self.writes.examine(shown.items, clicked, examined, times)
+            live, names = self.recommender.live, list(map(str, shown.items))
+            # The same rule for all learners, because they share the counts.
+            rule = "first-click" if live.quality is None else live.quality.rule
+            expected = shown.expected_clicks[: _examined(rule, len(names), clicked)]
+            self.writes.examine(names, clicked, expected, times)
+            live.note_examined(names[: len(expected)], times)
 
     def _seen(self, taste: Taste, learner: Learner, shown: Impression, clicked: list[int]) -> SeenLists | None:
         """Return what a user has seen after an answer, if it is recorded."""
         rule = self.recommender.hide
         if rule.hides_nothing:
             return taste.seen
-        K = len(shown.items)
-        positions = clicked if rule.only_clicked else sorted({*range(_examined(learner, K, clicked)), *clicked})
-        hashes = item_hashes(shown.items[k] for k in positions)
-        hits = np.isin(positions, clicked)
+        positions = np.array(sorted({*range(_examined(learner.policy.examined, len(shown.items), clicked)), *clicked}))
+        hashes, hits = item_hashes(shown.items[k] for k in positions), np.isin(positions, clicked)
+        if rule.only_clicked:  # and what has returned, so that it is not again what was not seen for longest
+            known = hits if taste.seen is None else hits | np.isin(hashes, taste.seen.items)
+            hashes, hits = hashes[known], hits[known]
         return (taste.seen or SeenLists.empty()).with_list(taste.sequence, shown.shown_at, hashes, hits)
 
     def _without(self, taste: Taste, learner: Learner, shown: Impression) -> Taste:
@@ -306,9 +313,8 @@ def _close(one: Taste, other: Taste) -> bool:
     return all(np.allclose(mine[name], theirs[name], rtol=0.0, atol=1e-9 * scale) for name in ("M", "B"))
 
 
-def _examined(learner: Learner, K: int, clicked: list[int]) -> int:
+def _examined(rule: str, K: int, clicked: list[int]) -> int:
     """Return how many positions of a list count as examined."""
-    rule = learner.policy.examined
     if rule == "all" or not clicked:
         return K
     return (min(clicked) if rule == "first-click" else max(clicked)) + 1

@@ -171,20 +171,13 @@ class PostgresStore(SqlStore):
             )
         return rows
 
-    def answered_impressions(self, user: str) -> list[Impression]:
-        """Return the answered impressions of a user. First waits for processes that have locked any impression."""
-        self.execute('SELECT 1 FROM impressions WHERE "user" = ? ORDER BY id FOR UPDATE', (user,))
-        self.execute('SELECT 1 FROM statistics WHERE "user" = ? ORDER BY learner FOR UPDATE', (user,))
-        return super().answered_impressions(user)
+    def lock_user(self, user: str, learners: Iterable[str], blank: Statistics) -> None:
+        """Lock a user's impressions, and then the statistics, which is the order of all operations.
 
-    def forget(self, user: str) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Remove everything about a user.
-
-        Waits for processes that have locked the user's statistics, and also removes the impressions that they add.
+        Waits for processes that have locked any of them.
         """
         self.execute('SELECT 1 FROM impressions WHERE "user" = ? ORDER BY id FOR UPDATE', (user,))
-        self.execute('SELECT 1 FROM statistics WHERE "user" = ? ORDER BY learner FOR UPDATE', (user,))
-        return super().forget(user)
+        self.lock_statistics([(user, learner) for learner in learners], blank)
 
     def prune(self, before: bytes, limit: int) -> int:
         """Remove old impressions, after waiting for processes that have locked them to record an answer."""

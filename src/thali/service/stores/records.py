@@ -83,6 +83,18 @@ class Impression:
     """Whether its clicks are counted for the quality of items. They are if the catalog had one when it was shown."""
     start: float | None = None
     """The click probability that the prior of the start would have estimated, if the learner used a learned prior."""
+    expected: bytes | None = None
+    """The clicks to expect on each item with the quality of the catalog file, K numbers, if the catalog had one."""
+
+    @property
+    def expected_clicks(self) -> list[float]:
+        """The clicks to expect on each item (K,). A version before 4 of the tables kept only the belief."""
+        if self.expected is None:
+            belief: Floats = unpack_shown(self.numbers, len(self.items)).belief
+            found: list[float] = np.clip(belief, 0.0, 1.0).tolist()
+        else:
+            found = np.frombuffer(self.expected, dtype="<f8").tolist()
+        return found
 
     @property
     def shown_at(self) -> float:
@@ -160,14 +172,19 @@ class Writes:
     """How often each item was examined, by its name as text."""
     hits: dict[str, int] = field(default_factory=dict)
     """How often each item was clicked when it was examined, by its name as text."""
+    expected: dict[str, float] = field(default_factory=dict)
+    """How many clicks were to be expected when each item was examined, by its name as text."""
 
-    def examine(self, items: list[Any], clicked: list[int], examined: int, times: int) -> None:
-        """Count the first ``examined`` items of a list, and the clicks on them, so many times."""
-        names = list(map(str, items))
-        for name in names[:examined]:
+    def examine(self, names: list[str], clicked: list[int], expected: list[float], times: int) -> None:
+        """Count the examined items of a list, the clicks on them and those that were expected, so many times.
+
+        names: at least the examined items of the list. expected: the clicks to expect on each of them.
+        """
+        for name, clicks in zip(names, expected, strict=False):
             self.examined[name] = self.examined.get(name, 0) + times
+            self.expected[name] = self.expected.get(name, 0.0) + times * clicks
         for k in clicked:
-            if k < examined:
+            if k < len(expected):
                 self.hits[names[k]] = self.hits.get(names[k], 0) + times
 
     def count(self, hour: int, learner: str, **amounts: float) -> None:

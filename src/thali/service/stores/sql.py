@@ -56,6 +56,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE quality (item {text} PRIMARY KEY, examined {real} NOT NULL, clicked {real} NOT NULL)",
     ),
     ("ALTER TABLE impressions ADD COLUMN start {real}",),
+    ("ALTER TABLE impressions ADD COLUMN expected {blob}", "ALTER TABLE quality ADD COLUMN expected {real}"),
 )
 VERSION = len(MIGRATIONS)
 #: The columns of each table. Tables can be copied in this order.
@@ -68,14 +69,14 @@ TABLES: dict[str, tuple[str, ...]] = {
     "statistics": ('"user"', "learner", "topics", "updates", "sequence", "numbers", "seen"),
     "impressions": (
         *("id", '"user"', "learner", "topics", "items", "numbers", "predicted"),
-        *("clicked", "answer", "answered_at", "sequence", "number", "others", "start"),
+        *("clicked", "answer", "answered_at", "sequence", "number", "others", "start", "expected"),
     ),
     "counters": ("hour", "learner", "worker", "name", "value"),
     "priors": ("learner", "version", "at", "people", "fell_back", "prior"),
     "matrices": ("digest", "numbers"),
     "histories": ('"user"', "learner", "name", "topics", "matrix", "numbers", "digest", "at", "sequence"),
     "examinations": ("worker", "seq", "items"),
-    "quality": ("item", "examined", "clicked"),
+    "quality": ("item", "examined", "clicked", "expected"),
 }
 #: The primary key of each table.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -101,6 +102,7 @@ ADDED: dict[int, dict[str, tuple[str, ...]]] = {
         **{table: TABLES[table] for table in ("priors", "matrices", "histories", "examinations", "quality")},
     },
     3: {"impressions": ("start",)},
+    4: {"impressions": ("expected",), "quality": ("expected",)},
 }
 
 
@@ -226,6 +228,13 @@ class SqlStore(ABC):
         """Return the statistics for all of these keys, with ``blank`` for those that do not exist.
 
         They are locked against other processes until this transaction ends.
+        """
+
+    @abstractmethod
+    def lock_user(self, user: str, learners: Iterable[str], blank: Statistics) -> None:
+        """Keep other processes from learning anything about a user until this transaction ends.
+
+        learners: all learners in the store. Statistics that do not exist are added, with ``blank``, to lock them.
         """
 
     # Set-up
@@ -354,19 +363,23 @@ class SqlStore(ABC):
         )
         totals: dict[str, list[float]] = {}
         for (items,) in rows:
-            for column, counts in enumerate(json.loads(items)):
+            examined, hits, *expected = json.loads(items)
+            # Versions before 4 did not record the expected clicks. Then as many as there were count as expected.
+            for column, counts in enumerate((examined, hits, *(expected or [hits]))):
                 for item, times in counts.items():
-                    totals.setdefault(item, [0.0, 0.0])[column] += times
+                    totals.setdefault(item, [0.0, 0.0, 0.0])[column] += times
         self.execute_many(
-            "INSERT INTO quality (item, examined, clicked) VALUES (?, ?, ?) ON CONFLICT (item) DO UPDATE SET "
-            "examined = quality.examined + excluded.examined, clicked = quality.clicked + excluded.clicked",
+            "INSERT INTO quality (item, examined, clicked, expected) VALUES (?, ?, ?, ?) ON CONFLICT (item) DO UPDATE "
+            "SET examined = quality.examined + excluded.examined, clicked = quality.clicked + excluded.clicked, "
+            "expected = coalesce(quality.expected, quality.clicked) + excluded.expected",
             [(item, *counts) for item, counts in sorted(totals.items()) if any(counts)],
         )
         return len(rows)
 
-    def quality(self) -> list[tuple[str, float, float]]:
-        """Return how often each item was examined and clicked, by its name as text."""
-        return [tuple(row) for row in self.execute("SELECT item, examined, clicked FROM quality ORDER BY item")]
+    def quality(self) -> list[tuple[str, float, float, float]]:
+        """Return how often each item was examined and clicked, and the clicks to expect, by its name as text."""
+        statement = "SELECT item, examined, clicked, coalesce(expected, clicked) FROM quality ORDER BY item"
+        return [(item, float(n), float(c), float(m)) for item, n, c, m in self.execute(statement)]
 
     def drop_refreshes(self, epoch: int) -> None:
         """Remove the records of earlier refreshes of the quality. Only the latest one matters."""
@@ -474,7 +487,7 @@ class SqlStore(ABC):
         if writes.examined:
             self.execute(
                 "INSERT INTO examinations (worker, seq, items) VALUES (?, ?, ?)",
-                (worker, next(self._examination_numbers), json.dumps([writes.examined, writes.hits])),
+                (worker, next(self._examination_numbers), json.dumps([writes.examined, writes.hits, writes.expected])),
             )
         if writes.counts:
             self.execute_many(
@@ -564,7 +577,7 @@ class SqlStore(ABC):
     # Removing
 
     def forget(self, user: str) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Remove everything about a user.
+        """Remove everything about a user. Call :meth:`lock_user` first.
 
         Returns the number of removed impressions, and the removed (updates, sequence) by learner.
         """
@@ -608,7 +621,8 @@ class SqlStore(ABC):
 
 def impression_from_row(row: Sequence[Any]) -> Impression:
     """Return the impression in a row with IMPRESSION_COLUMNS."""
-    id, user, learner, topics, items, numbers, predicted, clicked, answer, at, sequence, number, others, start = row
+    id, user, learner, topics, items, numbers, predicted, clicked, answer, at, sequence, *more = row
+    number, others, start, expected = more
     try:
         names, positions = json.loads(items), None if clicked is None else json.loads(clicked)
     except ValueError as error:
@@ -617,7 +631,7 @@ def impression_from_row(row: Sequence[Any]) -> Impression:
     rates_items = number is not None and number > 0
     return Impression(
         *(*shown, positions, answer, at, sequence, None if number is None else abs(number)),
-        *(None if others is None else bytes(others), rates_items, start),
+        *(None if others is None else bytes(others), rates_items, start, None if expected is None else bytes(expected)),
     )
 
 
@@ -632,6 +646,7 @@ def _row_of_impression(shown: Impression) -> tuple[Any, ...]:
     return (
         *(shown.id, shown.user, shown.learner, shown.topics, json.dumps(shown.items), shown.numbers, shown.predicted),
         *(_clicked_json(shown), shown.answer, shown.answered_at, shown.sequence, number, shown.others, shown.start),
+        shown.expected,
     )
 
 

@@ -156,6 +156,9 @@ class SqliteStore(SqlStore):
         """Read statistics, with ``blank`` for missing ones. No lock is needed, since no other process can write now."""
         return dict.fromkeys(keys, blank) | self.statistics(keys)
 
+    def lock_user(self, user: str, learners: Iterable[str], blank: Statistics) -> None:
+        """Nothing to do: only one transaction at a time can write."""
+
     @contextmanager
     def _wrap_errors(self) -> Iterator[None]:
         try:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from thali.catalog.snapshot import Snapshot, weights_by_topic
-from thali.policies.quality import Quality
+from thali.policies.relative_quality import RelativeQuality
 from thali.service.recommender.operations import (
     FindItems,
     GetItem,
@@ -58,14 +57,9 @@ def get_item(transaction: Transaction, operation: GetItem) -> Item:
     return Item(live.own_name(name), weights, _quality(live.quality, live.find(name)))
 
 
-def _quality(quality: Quality | None, e: int | None) -> ItemQuality | None:
+def _quality(quality: RelativeQuality | None, e: int | None) -> ItemQuality | None:
     """Return the quality of an item as it was last refreshed, if the catalog has one."""
-    if quality is None or e is None or e >= quality.L:
-        return None
-    a, b = quality.prior  # the mean and deviation of one item: those of all items would take O(L)
-    n, c = float(quality.examined[e]), float(quality.clicked[e])
-    mean = (a + c) / (a + b + n)
-    return ItemQuality(n, c, mean, sqrt(mean * (1.0 - mean) / (a + b + n + 1.0)))
+    return None if quality is None or e is None or e >= quality.L else ItemQuality(*quality.of(e))
 
 
 def find(transaction: Transaction, operation: FindItems) -> Items:
@@ -74,7 +68,7 @@ def find(transaction: Transaction, operation: FindItems) -> Items:
     return find_items(live.catalog.snapshot(), live.quality, operation)
 
 
-def find_items(catalog: Snapshot, quality: Quality | None, operation: FindItems) -> Items:
+def find_items(catalog: Snapshot, quality: RelativeQuality | None, operation: FindItems) -> Items:
     """Return a page of items. Can run in any thread. To search for a text, it passes over all names."""
     offset = checked("offset", checks.integer, operation.offset, low=0)
     limit = checked("limit", checks.integer, operation.limit, low=1, high=1000)

@@ -49,7 +49,8 @@ def recommend(transaction: Transaction, operation: Recommend) -> Shown:
     policy, chosen = _choose(transaction, learner, alpha, taste, operation)
     # The check of learned priors needs what the prior of the start would have predicted for people's first lists.
     judged = learner.learned and learner.start.prior is not None and taste.updates < FIRST_LISTS
-    measured = showing.measure(policy, state, chosen, learner.start if judged else None)
+    expected = None if recommender.live.quality is None else recommender.live.expected
+    measured = showing.measure(policy, state, chosen, start=learner.start if judged else None, expected=expected)
     items = [recommender.catalog.items[e] for e in chosen.tolist()]
     shown = transaction.show(new_id(transaction.now), operation.user, learner.name, items, measured)
     transaction.writes.shown.append(shown)
@@ -207,7 +208,9 @@ def add_past(transaction: Transaction, operation: AddPast) -> Answer:
     recommender = transaction.recommender
     learner, at, names, items, clicked = check_past(recommender, operation, transaction.now)
     policy, state = learner.variant(len(names), 0.0), transaction.taste((operation.user, learner.name)).state
-    shown = transaction.show(new_id(at), operation.user, learner.name, names, showing.measure(policy, state, items))
+    expected = None if recommender.live.quality is None else recommender.live.expected
+    measured = showing.measure(policy, state, items, expected=expected)
+    shown = transaction.show(new_id(at), operation.user, learner.name, names, measured)
     if clicked is not None:
         transaction.learn(shown, clicked, "feedback")
         del transaction.writes.answered[shown.id]  # the impression is not in the store yet, so it cannot be updated

@@ -107,12 +107,14 @@ def forget_user(transaction: Transaction, operation: ForgetUser) -> Forgotten:
     user = transaction.recommender.user_name(operation.user)
     transaction.write()
     store = transaction.store
+    # Also learners about which nothing is known: another process may be learning a history of this user.
+    store.lock_user(user, store.learners(), transaction.recommender.blank)
     answered = store.answered_impressions(user)
     impressions, learned = store.forget(user)
     if not impressions and not any(sequence for _, sequence in learned.values()):
         raise Unknown(f"user {user!r} is not known")
     for shown in answered:
-        transaction.examine(shown, transaction.recommender.known_learner(shown.learner), shown.clicked or [], -1)
+        transaction.examine(shown, shown.clicked or [], -1)
     store.set_meta(FORGETS, secrets.token_hex(8))
     transaction.forgotten.add(user)
     for learner, (_, sequence) in learned.items():
