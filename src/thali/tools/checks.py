@@ -67,6 +67,14 @@ def text_name(name: str, value: Any, longest: int = 256) -> str:
     raise error(f"{name} {rule}, got {short(value)}")
 
 
+def path_name(name: str, value: Any) -> str:
+    """Check a name that becomes a part of URLs, such as that of a user."""
+    text = text_name(name, value)
+    if "/" in text or text in (".", ".."):
+        raise ValueError(f"{name} must not contain '/' and must not be '.' or '..', got {short(text)}")
+    return text
+
+
 def flag(name: str, value: Any) -> bool:
     """Check that value is True or False."""
     if not isinstance(value, bool):

@@ -262,7 +262,7 @@ def test_too_few_people_and_unknown_learners_are_refused(store_url, known):
             rec.learn_prior("x")
     with recommender(store_url) as fixed, pytest.raises(Refused, match="one that learns its prior"):
         fixed.learn_prior()
-    with pytest.raises(ValueError, match="learn_prior of Recommender must contain only learners"):
+    with pytest.raises(ValueError, match="learn_prior of Recommender must contain names of learners"):
         recommender(store_url, learn_prior=["x"])
 
 

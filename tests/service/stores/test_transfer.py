@@ -262,10 +262,25 @@ def test_an_export_with_another_sigma_is_converted(tmp_path):
             np.testing.assert_array_equal(B, expected[2])
 
 
+def exported(**more):
+    return json.dumps({"user": "a", "learner": "default", "updates": 1, "B": [0], "M": [[9]], **more})
+
+
+def history(**more):
+    return {"name": "h", "digest": "x", "at": 0, "shared": False, "B": [0], "S": [[1]], **more}
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("{", "line 2"),
+        (exported(user="a/b"), "line 2: user must not contain '/'"),
+        (f"{exported()}\n{exported()}", "line 3: user 'a' and learner 'default' must not appear twice"),
+        (exported(histories=None), "line 2: histories must be a list of objects, got None"),
+        (exported(histories="ab"), "line 2: histories must be a list of objects, got 'ab'"),
+        (exported(histories=[history(), history()]), r"line 2: histories must have different names, got \['h', 'h'\]"),
+        (exported(histories=[history(name="a/b")]), "line 2: name of a history must not contain '/'"),
+        (exported(histories=[history(S=[[2.1]])]), "line 2: M must contain what S of the histories says"),
         ('{"user": "a", "learner": "none", "updates": 1, "B": [0], "M": [[1]]}', "learner must be one"),
         ('{"user": "a", "learner": "default", "updates": 1, "B": [0, 0], "M": [[1]]}', "B must have shape"),
         ('{"user": "a", "learner": "default", "updates": 1, "B": [0], "M": [[0.5]]}', "M must be a symmetric"),
@@ -274,7 +289,7 @@ def test_an_export_with_another_sigma_is_converted(tmp_path):
     ],
 )
 def test_a_bad_line_is_named_and_nothing_is_imported(tmp_path, line, message):
-    head = {"format": "thali-export-1", "topics": ["t"], "learners": {"default": {}}}
+    head = {"format": "thali-export-1", "topics": ["t"], "learners": {"default": {"sigma": 0.5}}}
     (tmp_path / "e.jsonl").write_text(f"{json.dumps(head)}\n{line}\n")
     with opened(f"sqlite:///{tmp_path}/s.db") as store:
         with pytest.raises(ValueError, match=message):

@@ -30,8 +30,9 @@ from thali.starting.weight import noise
 from thali.tools import checks
 from thali.tools.types import Floats, Integers
 
-# How many people are learned or removed in one transaction.
-PAGE = 250
+# How many people are learned or removed in one transaction. If histories of people with hundreds of lists are replaced,
+# each takes some milliseconds, and requests wait meanwhile.
+PAGE = 50
 #: A file whose name ends in one of these is a log of lists.
 LOG_SUFFIXES = (".jsonl", ".jsonl.gz")
 
@@ -250,7 +251,7 @@ def learn_history(
     source = Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"file must be an existing table of interactions or log, found nothing at {source}")
-    checked("history", checks.text_name, name)
+    checked("history", checks.path_name, name)
     if learner is not None and learner not in recommender.learners:
         raise Refused("learner", f"must be one of {', '.join(recommender.learners)}, got {learner!r:.80}")
     recommender.perform([FindItems(limit=1)])  # so that the catalog has the changes of other processes

@@ -171,13 +171,10 @@ class Recommender:
         self.hide = HideRule.read(hide, "hide of Recommender")
         self.hide_text = hide
         #: The learners that use learned priors.
-        self.prior_learners = frozenset(self.learners) if learn_prior is True else frozenset(learn_prior or ())
-        for name in self.prior_learners - set(self.learners):
-            raise ValueError(
-                f"learn_prior of Recommender must contain only learners, {', '.join(self.learners)}, got {name!r}"
-            )
+        chosen = () if learn_prior is False else self.learners if learn_prior is True else learn_prior
+        self.prior_learners = self._some_learners("learn_prior", chosen)
         #: The learners whose own prior stays when another catalog file is put into use.
-        self.keep_prior = frozenset(keep_prior)
+        self.keep_prior = self._some_learners("keep_prior", keep_prior)
         #: The learned priors that are in use, as the store has them, by learner.
         self.priors: dict[str, StoredPrior] = {}
         #: If set, called with the path of a catalog file that another process has put into use.
@@ -306,6 +303,16 @@ class Recommender:
             self._known_learners.update(self.learners.retired(self.store.learners()))
         return self._known_learners[name]
 
+    def _some_learners(self, argument: str, names: Any) -> frozenset[str]:
+        """Check an argument that contains names of learners."""
+        rule = f"{argument} of Recommender must contain names of learners, {', '.join(self.learners)}"
+        if isinstance(names, str) or not isinstance(names, Collection):
+            raise TypeError(f"{rule}, got {names!r:.80}")
+        for name in names:
+            if name not in self.learners:
+                raise ValueError(f"{rule}, got {name!r:.80}")
+        return frozenset(names)
+
     def find_learner_or_none(self, user: Any, name: Any) -> Learner | None:
         """Like :meth:`find_learner`, but return None instead of raising :class:`Refused`."""
         try:
@@ -322,10 +329,8 @@ class Recommender:
 
     @staticmethod
     def user_name(user: Any) -> str:
-        """Check a user's name and return it. It becomes part of URLs, so it has no slash and is not "." or ".."."""
-        name: str = checked("user", checks.text_name, user)
-        if "/" in name or name in (".", ".."):
-            raise Refused("user", f"must not contain '/' and must not be '.' or '..', got {name!r:.80}")
+        """Check a user's name and return it."""
+        name: str = checked("user", checks.path_name, user)
         return name
 
     def oldest(self, now: float) -> bytes:
@@ -670,7 +675,7 @@ class Recommender:
         allowed = sorted(self.prior_learners)
         if name is None and len(allowed) == 1:
             return allowed[0]
-        if name not in self.prior_learners:
+        if not isinstance(name, str) or name not in self.prior_learners:
             if not allowed:
                 rule = "must be one that learns its prior, which needs thali serve --prior learn (learn_prior=True)"
             else:

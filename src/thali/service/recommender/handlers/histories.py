@@ -28,9 +28,7 @@ def add_history(transaction: Transaction, operation: AddHistory) -> bool:
     """
     recommender, store = transaction.recommender, transaction.store
     learner = recommender.find_learner(operation.user, operation.learner)
-    name: str = checked("history", checks.text_name, operation.history)
-    if "/" in name:  # it becomes part of URLs
-        raise Refused("history", f"must not contain '/', got {name!r:.80}")
+    name: str = checked("history", checks.path_name, operation.history)
     d, key = transaction.topics.d, (operation.user, learner.name)
     S: Floats = checked("S", checks.floats, operation.S, shape=(d, d), meaning="(d, d)")
     B: Floats = checked("B", checks.floats, operation.B, shape=(d,), meaning="(d,)")

@@ -102,6 +102,8 @@ def put_items(transaction: Transaction, operation: PutItems) -> int:
     found: dict[str, tuple[Any, dict[Any, float] | None]] = {}
     for index, change in enumerate(changes):
         try:
+            if not isinstance(change, PutItem | RemoveItem):
+                raise TypeError(f"items[{index}] must be a PutItem or a RemoveItem, got {change!r:.80}")
             if isinstance(change, RemoveItem):
                 item = get_item(transaction, GetItem(change.item))
                 new: tuple[Any, dict[Any, float] | None] = item.item, None

@@ -51,7 +51,8 @@ def recommend(transaction: Transaction, operation: Recommend) -> Shown:
     judged = learner.learned and learner.start.prior is not None and taste.updates < FIRST_LISTS
     expected = None if recommender.live.quality is None else recommender.live.expected
     measured = showing.measure(policy, state, chosen, start=learner.start if judged else None, expected=expected)
-    items = [recommender.catalog.items[e] for e in chosen.tolist()]
+    names = recommender.catalog.items
+    items = [names[e] for e in chosen.tolist()]
     shown = transaction.show(new_id(transaction.now), operation.user, learner.name, items, measured)
     transaction.writes.shown.append(shown)
     parts = showing.by_topic(policy, state, measured.numbers) if operation.explain else None
@@ -61,6 +62,7 @@ def recommend(transaction: Transaction, operation: Recommend) -> Shown:
 
 def _check_options(recommender: Recommender, operation: Recommend) -> float | None:
     """Check the requested K and α. Return α, or None for that of the learner."""
+    checked("explain", checks.flag, operation.explain)
     if operation.K is not None:
         checked("K", checks.integer, operation.K, low=1, high=recommender.most_K)
     if operation.alpha is None:
