@@ -102,9 +102,10 @@ quality: .venv/dev ## Measure what the quality of items brings and what explorin
 likes-tuning: .venv/dev ## Choose settings for the experiments with real likes, on training people; DATA=folder of the data
 	@$(BIN)/python benchmarks/likes_tuning.py $(if $(DATA),--data $(DATA))
 
-live: .venv/dev ## Measure first lists, histories and learned priors over HTTP, and update docs/live.md; DATA=folder of the data
+live: .venv/dev ## Measure first lists, histories, learned priors and the quality in the service, and update docs/live.md; DATA=folder of the data
 	$(BIN)/python benchmarks/live.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python benchmarks/prior_check.py $(if $(DATA),--data $(DATA))
+	$(BIN)/python benchmarks/live_quality.py $(if $(DATA),--data $(DATA))
 
 theory: .venv/dev ## Check the paper's theorems and lemmas numerically
 	$(BIN)/python benchmarks/theory.py

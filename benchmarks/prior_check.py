@@ -28,7 +28,6 @@ from thali.lab.settings import FIT
 from thali.lab.sources import liked
 from thali.service.recommender import Recommender
 from thali.service.recommender.operations import Feedback, Recommend, SetPrior, id_bytes
-from thali.starting import Start
 from thali.tools.randomness import stream
 from thali.tools.types import Booleans, Floats, Integers
 
@@ -110,29 +109,29 @@ class Result:
     def row(self) -> tuple[object, ...]:
         """A row of the table."""
         counts = [self.verdicts.count(verdict) for verdict in ("better", "open", "worse")]
-        shares = [f"{_percent(values):.1f}" for values in (self.without, self.learned)]
+        shares = [f"{percent(values):.1f}" for values in (self.without, self.learned)]
         names = self.case.file.format(f"{self.people:,}"), self.case.crowd.format(f"{self.case.earlier:,}")
-        return (*names, *shares, f"{_percent(self.learned - self.without):+.1f}", *counts)
+        return (*names, *shares, f"{percent(self.learned - self.without):+.1f}", *counts)
 
 
-def _percent(values: Floats) -> Estimate:
+def percent(values: Floats) -> Estimate:
     """The mean over people, in percent."""
     return mean(100.0 * values, np.zeros(len(values)))
 
 
-def serve(recommender: Recommender, start: Start, liked: Booleans, answer: Answer, name: str) -> Floats:
-    """Show lists to people, and learn from their answers. Return each person's share of lists with a like (people,)."""
-    number = {item: e for e, item in enumerate(start.catalog.items)}
+def serve(recommender: Recommender, catalog: thali.Catalog, liked: Booleans, answer: Answer, name: str) -> Floats:
+    """Show lists to people, and learn from their answers. Return which lists have a like (people, LISTS)."""
+    number = {item: e for e, item in enumerate(catalog.items)}
     rng = stream(SEED, f"answers of {name}")
-    hits = np.zeros(len(liked))
-    for _ in range(LISTS):
+    hits = np.zeros((len(liked), LISTS))
+    for step in range(LISTS):
         shown = recommender.perform([Recommend(f"{name} {n}") for n in range(len(liked))], whole=True)
         lists = np.array([[number[item.item] for item in one.items] for one in shown])
         found = np.take_along_axis(liked, lists, axis=1)
         clicked = [np.flatnonzero(row)[:1].tolist() for row in answer(found, rng)]
         recommender.perform([Feedback(id_bytes(s.id), c) for s, c in zip(shown, clicked, strict=True)], whole=True)
-        hits += found.any(axis=1)
-    return hits / LISTS
+        hits[:, step] = found.any(axis=1)
+    return hits
 
 
 def measure(case: Case, data: str, folder: Path, counted: int | None = None) -> Result:
@@ -148,15 +147,16 @@ def measure(case: Case, data: str, folder: Path, counted: int | None = None) -> 
     without, learned, verdicts = list[Floats](), list[Floats](), list[str]()
     with Recommender(policy, f"sqlite:///{folder / 'without.db'}", hide="examined") as plain:
         for g, group in enumerate(groups):
-            without.append(serve(plain, start, flags[group].toarray(), likes, f"group {g}"))
+            without.append(serve(plain, start.catalog, flags[group].toarray(), likes, f"group {g}").mean(axis=1))
     with Recommender(policy, f"sqlite:///{folder / 'learns.db'}", hide="examined", learn_prior=True) as recommender:
-        serve(recommender, start, flags[earlier].toarray(), case.answer, "earlier")
+        serve(recommender, start.catalog, flags[earlier].toarray(), case.answer, "earlier")
         if recommender.learn_prior().people != case.earlier:
             raise RuntimeError(f"the prior must come from {case.earlier} people")
         found = recommender.learners["default"].policy.prior
         for g, group in enumerate(groups):
             recommender.perform([SetPrior("default", found, case.earlier)], whole=True)  # a version for each group
-            learned.append(serve(recommender, start, flags[group].toarray(), likes, f"group {g}"))
+            shown = serve(recommender, start.catalog, flags[group].toarray(), likes, f"group {g}")
+            learned.append(shown.mean(axis=1))
             check = recommender.check_prior()
             assert check is not None
             verdicts.append(check.verdict)
