@@ -250,7 +250,7 @@ def test_a_new_catalog_is_used_by_all_processes_and_keeps_what_was_learned(store
         return LoadedCatalog(catalog, None, quality)
 
     with recommender(store_url) as rec, recommender(store_url) as other:
-        other.load_catalog = load
+        other.in_use.load_catalog = load
         for n in range(10):
             click(rec, f"u{n % 3}", rng)
         rec.refresh_quality()
@@ -308,7 +308,7 @@ def test_a_process_that_cannot_load_a_new_catalog_goes_on_with_the_old_one(store
         return LoadedCatalog(rated(23)[0])
 
     with recommender(store_url) as old:
-        old.load_catalog, old.on_problem = load, problems.append
+        old.in_use.load_catalog, old.in_use.on_problem = load, problems.append
         shown = old.recommend("ana")
         policy = thali.CascadeLSB(rated(25)[0], K=K, sigma=0.3)
         with Recommender(policy, store_url, catalog_path="/far/new.parquet") as new:
@@ -341,7 +341,8 @@ def test_a_process_that_loads_a_catalog_while_another_one_is_put_into_use_follow
                 first.perform([UseCatalog(load("two"), "two")], whole=True)
             return load(path)
 
-        first.load_catalog, slow.load_catalog, third.load_catalog = load, load_slowly, load
+        for one, way in ((first, load), (slow, load_slowly), (third, load)):
+            one.in_use.load_catalog = way
         slow.recommend("ana")
         first.perform([UseCatalog(load("one"), "one")], whole=True)
         if not slow.store.shared:  # with SQLite, only one process can use the store at a time
@@ -375,7 +376,7 @@ def test_another_prior_and_other_counts_in_a_file_with_the_same_catalog_reach_al
             start_digest=loaded.start_digest,
             learn_prior=True,
         )
-        rec.load_catalog = load
+        rec.in_use.load_catalog = load
         return rec
 
     with served("old") as rec, served("old") as other:

@@ -25,7 +25,7 @@ L = 20
 def recommender(url, **rest):
     catalog, quality = rated()
     rec = Recommender(thali.CascadeLSB(catalog, K=K, sigma=0.3, alpha=0.0), url, quality=quality, **rest)
-    rec.load_catalog = lambda path: larger()
+    rec.in_use.load_catalog = lambda path: larger()
     return rec
 
 
@@ -196,7 +196,7 @@ def test_whatever_goes_wrong_the_old_catalog_stays(store_url, monkeypatch, error
             raise error("no")
 
         with monkeypatch.context() as patched:
-            patched.setattr(rec, "_use_priors", fail)
+            patched.setattr(rec.in_use, "_use_priors", fail)
             assert isinstance(rec.perform([UseCatalog(larger(), "x")])[0], Exception)
         assert (rec.catalog.L, rec.live.epoch) == (L, 1)
         assert names(rec.recommend("ana")) == before
@@ -262,17 +262,17 @@ def test_a_quality_that_fades_is_refused(store_url):
 def test_a_process_that_could_not_use_a_new_catalog_tries_again_when_it_is_loaded_again(store_url):
     """The file is not on its machine yet when another process puts it into use."""
     with recommender(store_url) as rec, recommender(store_url) as other:
-        problems, load = [], other.load_catalog
+        problems, load = [], other.in_use.load_catalog
 
         def missing(path):
             raise FileNotFoundError(path)
 
-        other.load_catalog, other.on_problem = missing, problems.append
+        other.in_use.load_catalog, other.in_use.on_problem = missing, problems.append
         rec.perform([UseCatalog(larger(), "x")], whole=True)
         for _ in range(3):
             assert len(other.recommend("ana").items) == K
         assert (other.catalog.L, len(problems)) == (L, 1)
-        other.load_catalog = load
+        other.in_use.load_catalog = load
         assert other.items().total == L  # it does not try again at each request
         rec.perform([UseCatalog(larger(), "x")], whole=True)
         assert other.items().total == 25
@@ -296,7 +296,7 @@ def test_two_catalogs_in_quick_succession_reach_a_process_that_is_still_loading_
         def copy_of(loaded):
             return loaded._replace(catalog=rated(25)[0])
 
-        other.load_catalog = load
+        other.in_use.load_catalog = load
         rec.perform([UseCatalog(copy_of(first), "first")], whole=True)
         other.recommend("ana")
         if not rec.store.shared:
@@ -329,7 +329,7 @@ def test_a_process_that_follows_a_new_catalog_and_a_replay_do_not_wait_for_each_
     with recommender(url) as worker, recommender(url) as replay, recommender(url) as loader:
         replay.perform([AddPast("ana", ["film 1"], [0])], whole=True)
         shown = worker.recommend("ana")
-        replay.load_catalog = None  # commands do not follow new catalogs
+        replay.in_use.load_catalog = None  # commands do not follow new catalogs
         loader.perform([UseCatalog(larger(), "x")], whole=True)
         begins, locked = threading.Event(), threading.Event()
         lock, other_lock = worker.store.lock_setup, replay.store.lock_setup

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from ports import free_port
 from serving import Service
 from serving_here import serving
 
@@ -117,6 +118,8 @@ def test_the_demo_serves_the_page_and_leaves_nothing_behind(tmp_path):
 )
 def test_settings_of_the_demo_that_do_not_fit_are_a_sentence(tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
+    if "--web" in options:  # so that it does not matter what else runs on this machine
+        options = (*options, "--port", str(free_port()))
     monkeypatch.setattr(sys, "argv", ["thali", "demo", *options])
     with pytest.raises(SystemExit, match=re.escape(message)):
         main()

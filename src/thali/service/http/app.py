@@ -68,7 +68,7 @@ def make_recommender(settings: Settings) -> Recommender:
         recommender = _make(settings, load(settings.catalog), kept.load)
     except (ValueError, OSError):
         recommender = _make(settings, load(settings.kept_catalog), kept.load)
-    recommender.on_catalog = kept.keep
+    recommender.in_use.on_catalog = kept.keep
     return recommender
 
 
@@ -126,7 +126,7 @@ def _make(settings: Settings, file: LoadedCatalog, load_catalog: Callable[[str],
         new_catalog=settings.new_catalog,
         same_catalog=settings.kept_catalog is not None,
     )
-    recommender.load_catalog = load_catalog
+    recommender.in_use.load_catalog = load_catalog
     warm(recommender)
     return recommender
 
@@ -180,7 +180,7 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
             metrics.items.set(len(recommender.catalog))
 
         recommender.on_counts = metrics.count
-        recommender.on_problem = lambda error: log("catalog-not-loaded", error=error)
+        recommender.in_use.on_problem = lambda error: log("catalog-not-loaded", error=error)
         service = Service(
             settings=settings,
             recommender=recommender,

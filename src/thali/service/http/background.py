@@ -134,7 +134,7 @@ async def learn_prior(service: Service, name: str, *, replace_new: bool = True) 
 async def use_catalog(service: Service, *, discard_changes: bool = False) -> int:
     """Load the catalog file again, and put it into use. Return the number of its items."""
     path = Path(service.settings.catalog).resolve()
-    load = service.recommender.load_catalog
+    load = service.recommender.in_use.load_catalog
     if load is None:
         raise Refused("catalog", "must come from a file, but this service was started with a catalog in memory")
     try:

@@ -50,10 +50,10 @@ class PriorDraw:
     def __init__(self, recommender: Recommender, learner: str) -> None:
         own = recommender.learners[learner]
         self.name, self.policy, self.stored_sigma = learner, own.start, own.stored_sigma
-        self.topics, self.start = recommender.topics, recommender.start_digest
+        self.topics, self.start = recommender.topics, recommender.in_use.start_digest
         #: The version of the prior when the users were read, and whether it is a learned one.
         self.version, self._learned = 0, False
-        self.blank = recommender.blank_taste(learner)
+        self.blank = recommender.in_use.blank_taste(learner)
         self.users: dict[str, bytes] = {}
         self.store_id: str | None = None
         self.forgets: str | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,11 +11,10 @@ from typing import Any, Self
 
 from thali.catalog.catalog import Catalog
 from thali.policies.linear.policy import LinearPolicy
-from thali.policies.linear.prior import Prior
 from thali.policies.quality import Quality
+from thali.service.recommender.in_use import InUse
 from thali.service.recommender.learners import Learner, Learners
-from thali.service.recommender.live_catalog import DifferentCatalog, LiveCatalog, content_digest
-from thali.service.recommender.loading import LoadedCatalog
+from thali.service.recommender.live_catalog import LiveCatalog
 from thali.service.recommender.operations import (
     AFTER_ALL,
     Conflict,
@@ -45,14 +43,13 @@ from thali.service.recommender.operations import (
     checked,
     id_bytes,
 )
-from thali.service.recommender.prior_check import BEGAN, PREFIX, Checker, to_store
+from thali.service.recommender.prior_check import PREFIX, Checker, to_store
 from thali.service.recommender.prior_learning import PriorDraw, TooFewPeople
 from thali.service.recommender.seen import HideRule
-from thali.service.recommender.tastes import Taste, Tastes
+from thali.service.recommender.tastes import Tastes
 from thali.service.recommender.transaction import PATIENCE_S, Transaction, perform
-from thali.service.stores import SqlStore, StoreError, open_store
-from thali.service.stores.records import Counts, Statistics, StoredPrior, different_settings, id_floor
-from thali.service.stores.sql import PRIOR_VERSION, START
+from thali.service.stores import SqlStore, open_store
+from thali.service.stores.records import Counts, StoredPrior, id_floor
 from thali.service.stores.topics import Topics
 from thali.service.stores.waiting import BLOCKING, run_blocking
 from thali.tools import checks
@@ -155,7 +152,6 @@ class Recommender:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.learners = Learners(policy, shares)
-        self.catalog: Catalog = self.learners.catalog
         self.keep = checks.number("keep of Recommender", keep, low=0.0, strict=True)
         self.no_click_after = (
             None
@@ -165,143 +161,64 @@ class Recommender:
         self.most_K = checks.integer("most_K of Recommender", most_K, low=1, high=1000)
         self.clock = clock
         self.worker = secrets.token_hex(4)
-        #: The catalog, with the changes that the store has recorded.
-        self.live = LiveCatalog(self.catalog, quality)
         #: What users are not shown again.
         self.hide = HideRule.read(hide, "hide of Recommender")
         self.hide_text = hide
+        cache = checks.integer("cache of Recommender", cache, low=0)
         #: The learners that use learned priors.
         chosen = () if learn_prior is False else self.learners if learn_prior is True else learn_prior
         self.prior_learners = self._some_learners("learn_prior", chosen)
         #: The learners whose own prior stays when another catalog file is put into use.
         self.keep_prior = self._some_learners("keep_prior", keep_prior)
-        #: The learned priors that are in use, as the store has them, by learner.
-        self.priors: dict[str, StoredPrior] = {}
-        #: If set, called with the path of a catalog file that another process has put into use.
-        self.load_catalog: Callable[[str], LoadedCatalog] | None = None
-        self._cache = checks.integer("cache of Recommender", cache, low=0)
-        self.tastes = Tastes(self._cache, self.catalog.d)
         #: If set, called after each commit with the amounts that were added to the counters.
         self.on_counts: Callable[[Counts], None] | None = None
-        #: If set, called with a sentence if this process cannot use the catalog that another has put into use.
-        self.on_problem: Callable[[str], None] | None = None
-        #: If set, called after each commit that has put another catalog file into use.
-        self.on_catalog: Callable[[LoadedCatalog], None] | None = None
-        # The epoch of a catalog that this process could not use, and the version of the priors then.
-        self._unusable: tuple[int, int] | None = None
-        self._undo_catalog: Callable[[], None] | None = None  # returns to the catalog before an uncommitted new one
-        self._uncommitted_catalog: LoadedCatalog | None = None
-        self._catalog_path = catalog_path
-        #: A digest of the prior and the counts in the catalog file that is in use, if they come from a file.
-        self.start_digest = start_digest
         self._lock = Lock()
-        self._stale = False  # whether this process committed item changes that it has not applied to its catalog yet
-        self._identity = ""
-        self._uncommitted_reset = False
-        self._blank: Statistics | None = None
-        self._blanks: dict[str, Taste] = {}
+        live = LiveCatalog(self.learners.catalog, quality)
         self.store = open_store(store) if isinstance(store, str) else store
+        #: The catalog, topics, learners and priors that this process uses.
+        self.in_use = InUse(
+            self.store,
+            self.learners,
+            live,
+            cache=cache,
+            hide=hide,
+            prior_learners=self.prior_learners,
+            keep_prior=self.keep_prior,
+            catalog_path=catalog_path,
+            start_digest=start_digest,
+            clock=clock,
+        )
         try:
             with self.store.transaction(PATIENCE_S):
-                self._set_up(new_catalog=new_catalog, same_catalog=same_catalog)
-                if same_catalog:
-                    if start_digest is not None and self.store.meta(START) not in (None, start_digest):
-                        raise DifferentCatalog("the prior and the counts of catalog must be those that the store uses")
-                elif catalog_path is not None:
-                    self.store.set_meta("catalog", catalog_path)
-                    self._announce(start_digest)
+                self.in_use.begin(new_catalog=new_catalog, same_catalog=same_catalog)
         except BaseException:
             self.store.close()
             raise
 
-    def _set_up(self, *, new_catalog: bool, same_catalog: bool = False) -> None:
-        """Create or migrate the tables, and register topics, learners and catalog. Call in a transaction."""
-        store = self.store
-        store.migrate()
-        identity = store.meta("id")
-        if identity is None:
-            identity = secrets.token_hex(16)
-            store.set_meta("id", identity)
-        sets, topics = store.topic_sets(), list(map(str, self.catalog.topics))
-        if not sets or sets[-1] != topics:
-            store.add_topics(len(sets), topics)
-            sets = [*sets, topics]
-        self.topics = Topics(sets)
-        self._set_up_learners(keep_settings=same_catalog)
-        self.live.set_up(store, self.clock(), replace=new_catalog, same=same_catalog)
-        self._use_priors(store.versions()[2])
-        self._note_learned_priors()
-        self._generation = store.generation()
-        self._identity = identity  # last, so that everything is tried again after a failure
-
-    def _set_up_learners(self, *, keep_settings: bool) -> None:
-        store = self.store
-        known = store.learners()
-        self._known_learners = {**self.learners.retired(known), **self.learners}
-        self._blanks.clear()
-        for name, learner in self.learners.items():
-            settings = json.loads(json.dumps(learner.settings))
-            if name not in known:
-                store.add_learner(name, settings)
-            elif stored := different_settings(known[name], settings):
-                different = {key: settings.get(key) for key in stored}
-                raise ValueError(
-                    f"learner {name!r} must have the settings that the store has for it, {stored}, got {different}. "
-                    "To use different settings, give the learner a new name"
-                )
-            learner.stored_sigma = known.get(name, settings)["sigma"]
-        if keep_settings:
-            return
-        if store.meta("hide") != self.hide_text:
-            store.set_meta("hide", self.hide_text)
-        running = json.dumps(self.learners.describe(self.prior_learners, self.keep_prior))
-        if store.meta("running") != running:
-            store.set_meta("running", running)
-
-    def _use_priors(self, version: int) -> None:
-        """Use the priors in the store. Statistics stay as they are: a posterior is computed again with its prior."""
-        self.priors = {name: kept for name, kept in self.store.priors().items() if name in self.prior_learners}
-        for name in self.prior_learners:
-            kept = self.priors.get(name)
-            try:
-                prior = None if kept is None or kept.prior is None else Prior.from_content(json.loads(kept.prior))
-                self.learners[name].use(prior)
-            except ValueError:  # it has the topics of an earlier catalog
-                del self.priors[name]
-                self.learners[name].use(None)
-        self._prior_version = version
-
-    def _note_learned_priors(self, *, again: bool = False) -> None:
-        """Keep in the store since when each learner has had learned priors, and the same start, without interruption.
-
-        again: whether the start has just changed.
-        """
-        for name in self.learners:
-            in_use = name in self.priors and self.priors[name].prior is not None
-            began = self.store.meta(BEGAN + name)
-            if in_use and (began is None or again):
-                self.store.set_meta(BEGAN + name, repr(self.clock()))
-            elif not in_use and began is not None:
-                self.store.drop_meta(BEGAN + name)
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog that all learners share."""
+        return self.in_use.live.catalog
 
     @property
-    def blank(self) -> Statistics:
-        """The statistics of a new user, in the form that the store keeps."""
-        if self._blank is None or self._blank.topics != self.topics.current:
-            self._blank = self.blank_taste(next(iter(self.learners))).to_store(self.topics)
-        return self._blank
+    def live(self) -> LiveCatalog:
+        """The catalog, with the changes that the store has recorded."""
+        return self.in_use.live
 
-    def blank_taste(self, learner: str) -> Taste:
-        """Return the taste of a new user under a learner."""
-        if learner not in self._blanks:
-            self._blanks[learner] = Taste.blank(self.known_learner(learner))
-        return self._blanks[learner]
+    @property
+    def topics(self) -> Topics:
+        """The topics of the catalog, and those of earlier ones."""
+        return self.in_use.topics
 
-    def known_learner(self, name: str) -> Learner:
-        """Return a learner that is in the store, even if it no longer runs. Call in a transaction."""
-        if name not in self._known_learners:  # another process has added it
-            self._known_learners.update(self.learners.retired(self.store.learners()))
-        return self._known_learners[name]
+    @property
+    def priors(self) -> dict[str, StoredPrior]:
+        """The learned priors that are in use, by learner."""
+        return self.in_use.priors
+
+    @property
+    def tastes(self) -> Tastes:
+        """The cache of the statistics of recent users."""
+        return self.in_use.tastes
 
     def _some_learners(self, argument: str, names: Any) -> frozenset[str]:
         """Check an argument that contains names of learners."""
@@ -348,161 +265,6 @@ class Recommender:
         """
         with self._lock:
             return run_blocking(perform(self, operations, BLOCKING, whole=whole))
-
-    def catch_up(self) -> None:
-        """Apply what other processes have changed. Call at the start of a transaction."""
-        generation = self.store.generation()
-        changed = generation is None or generation != self._generation
-        if changed:
-            self.tastes.clear()
-            if self.store.meta("id") != self._identity:
-                self._reset()
-        if changed or self._stale:
-            epoch, changes, priors = self.store.versions()
-            again = False
-            follows = self.load_catalog is not None and (epoch, priors) != self._unusable
-            if epoch != self.live.epoch and follows:
-                again = self._follow_catalog(epoch, priors)
-            elif epoch == self.live.epoch:  # otherwise, this process goes on with the catalog it has
-                self.live.apply_changes(self.store, changes)
-                if priors != self._prior_version and follows:
-                    start = self.store.meta(START)
-                    if start not in (None, self.start_digest):
-                        again = self._follow_catalog(epoch, priors)
-            if priors != self._prior_version:
-                self._use_priors(priors)
-            self._stale = again
-        self._generation = generation  # last, so that everything is tried again after a failure
-
-    def _reset(self) -> None:
-        """Set up again, because the contents of the store were replaced: a backup was restored."""
-        self._uncommitted_reset = True
-        self.live.reset(self.store)
-        try:
-            self._set_up(new_catalog=False)
-            if self._catalog_path is not None:  # the backup may be of a time when another file was in use
-                self.store.set_meta("catalog", self._catalog_path)
-                self._announce(self.start_digest)
-        except ValueError as error:
-            raise StoreError(
-                f"the contents of the store were replaced by data that this process cannot use: {error}"
-            ) from error
-
-    def _follow_catalog(self, epoch: int, priors: int) -> bool:
-        """Use the catalog file that another process has put into use. If that fails, go on with the old one.
-
-        Returns whether yet another one is in use by now, which the next transaction has to follow. epoch, priors: what
-        the store said at the beginning. If the file cannot be used, it is tried again when one of them changes.
-        """
-        assert self.load_catalog is not None
-        path = self.store.meta("catalog")
-        try:
-            loaded = self.load_catalog(str(path))
-            # Loading takes time. From here on, no other process can put another catalog into use.
-            self.store.lock_setup()
-            heading, start = self.store.heading(), self.store.meta(START)
-            if heading is None or heading.epoch != epoch or self.store.versions()[2] != priors:
-                return True
-            if content_digest(loaded.catalog) != heading.digest or start not in (None, loaded.start_digest):
-                raise ValueError(f"{path} has other contents here, or has changed since")
-            self.use_catalog(loaded)
-            self._catalog_path = path
-        except (ValueError, TypeError, OSError) as error:
-            self._unusable = epoch, priors
-            if self.on_problem is not None:
-                self.on_problem(
-                    "another process uses another catalog. This process goes on with the old one, because it cannot "
-                    f"use that catalog: {error}"
-                )
-        return False
-
-    def use_catalog(self, loaded: LoadedCatalog, *, discard_changes: bool = False) -> None:
-        """Use another catalog with all learners. Call in a transaction. If it cannot be used, nothing changes.
-
-        What was learned about users is kept for topics that have the same name. discard_changes: whether changes that
-        were made to items of the other catalog may be lost.
-        """
-        live = LiveCatalog(loaded.catalog, loaded.quality, loaded.numbers)
-        names = (
-            *("catalog", "live", "tastes", "topics", "priors", "start_digest", "_catalog_path"),
-            *("_known_learners", "_prior_version", "_generation"),
-        )
-        before = {name: getattr(self, name) for name in names}
-        kept = [(learner, learner.start, learner.policy) for learner in self.learners.values()]
-
-        def undo() -> None:
-            for name, value in before.items():
-                setattr(self, name, value)
-            for learner, start, policy in kept:
-                learner.start = start
-                learner.use(None)
-                learner.policy = policy
-            self._blanks.clear()
-
-        self._undo_catalog, self._uncommitted_catalog = undo, loaded
-        self.store.execute("SAVEPOINT new_catalog")
-        try:
-            for name, learner in self.learners.items():
-                learner.use(learner.start.prior if name in self.keep_prior else loaded.prior, loaded.catalog)
-            self.catalog, self.live, self.start_digest = loaded.catalog, live, loaded.start_digest
-            self.tastes = Tastes(self._cache, loaded.catalog.d)
-            self._set_up(new_catalog=discard_changes)
-        except BaseException as error:
-            undo()
-            self._undo_catalog = self._uncommitted_catalog = None
-            if not isinstance(error, StoreError):  # otherwise, the whole transaction fails
-                self.store.execute("ROLLBACK TO SAVEPOINT new_catalog")
-            raise
-        self._unusable = None
-
-    def _announce(self, start_digest: str | None, *, again: bool = False) -> None:
-        """Let other processes notice that the prior or the counts of the catalog file have changed.
-
-        again: also if they have not changed, so that a process that could not use the file tries again.
-        """
-        changed = start_digest is not None and self.store.meta(START) != start_digest
-        if changed:
-            self.store.set_meta(START, str(start_digest))
-            self._note_learned_priors(again=True)
-        if changed or again:
-            self._prior_version = self.store.versions()[2] + 1
-            self.store.set_meta(PRIOR_VERSION, str(self._prior_version))
-
-    def put_catalog(self, loaded: LoadedCatalog, path: str, *, discard_changes: bool = False) -> None:
-        """Use the catalog of a file, and let other processes use it too. Call in a transaction."""
-        self.use_catalog(loaded, discard_changes=discard_changes)
-        self.store.set_meta("catalog", path)
-        self._catalog_path = path
-        self._announce(loaded.start_digest, again=True)
-
-    def after_commit(self, transaction: Transaction) -> None:
-        """Add the tastes of a transaction to the cache, now that they are durable."""
-        loaded, self._uncommitted_catalog = self._uncommitted_catalog, None
-        self._undo_catalog, self._uncommitted_reset = None, False
-        if loaded is not None and self.on_catalog is not None:
-            self.on_catalog(loaded)
-        if not self.store.shared:
-            for user in transaction.forgotten:
-                self.tastes.remove(user)
-            for key, taste in transaction.tastes.items():
-                if key[0] not in transaction.forgotten:
-                    self.tastes.add(key, taste)
-        if transaction.forgotten:
-            self.store.scrub()
-        self._stale = self._stale or transaction.changes_catalog or bool(transaction.changed)
-        if self.on_counts is not None:
-            self.on_counts(transaction.counted)
-
-    def after_failure(self) -> None:
-        """Roll back a transaction that failed, before or during its commit."""
-        self.store.rollback()
-        if self._undo_catalog is not None:
-            self._undo_catalog()
-            self._undo_catalog = self._uncommitted_catalog = None
-        if self._uncommitted_reset:  # set up once more
-            self._identity, self._generation, self._uncommitted_reset = "", None, False
-        self._stale = True  # the commit may have succeeded nevertheless
-        self.tastes.clear()
 
     def _one(self, operation: Operation) -> Any:
         outcome = self.perform([operation])[0]
@@ -700,6 +462,27 @@ class Recommender:
         """Return the learners' click rates with intervals, diversity, exploration and calibration."""
         stats: Stats = self._one(GetStats(hours))
         return stats
+
+    # The end of a transaction: see thali.service.recommender.transaction.perform.
+
+    def after_commit(self, transaction: Transaction) -> None:
+        """Add the tastes of a transaction to the cache, now that they are durable."""
+        self.in_use.after_commit(stale=transaction.changes_catalog or bool(transaction.changed))
+        if not self.store.shared:
+            for user in transaction.forgotten:
+                self.tastes.remove(user)
+            for key, taste in transaction.tastes.items():
+                if key[0] not in transaction.forgotten:
+                    self.tastes.add(key, taste)
+        if transaction.forgotten:
+            self.store.scrub()
+        if self.on_counts is not None:
+            self.on_counts(transaction.counted)
+
+    def after_failure(self) -> None:
+        """Roll back a transaction that failed, before or during its commit."""
+        self.store.rollback()
+        self.in_use.after_failure()
 
     def meta_with_prefix(self, prefix: str) -> dict[str, str]:
         """Return the stored values whose names begin with prefix."""

@@ -74,7 +74,7 @@ async def perform(
     store = recommender.store
     await begin(store, waiting, PATIENCE_S)
     try:
-        recommender.catch_up()
+        recommender.in_use.catch_up()
         transaction = Transaction(recommender)
         outcomes = transaction.run(operations)
         transaction.write()
@@ -160,15 +160,15 @@ class Transaction:
                     self.tastes[key] = cached
             read, changed = read - self.tastes.keys(), changed - self.tastes.keys()
         if changed:
-            self._read(self.store.lock_statistics(sorted(changed), self.recommender.blank))
+            self._read(self.store.lock_statistics(sorted(changed), self.recommender.in_use.blank))
         if read := read - changed:
             self._read(self.store.statistics(sorted(read)))
 
     def _read(self, rows: dict[Key, Statistics]) -> None:
         for key, row in rows.items():
-            if row is not self.recommender.blank:
+            if row is not self.recommender.in_use.blank:
                 try:
-                    self.tastes[key] = self.recommender.blank_taste(key[1]).from_store(row, self.topics)
+                    self.tastes[key] = self.recommender.in_use.blank_taste(key[1]).from_store(row, self.topics)
                 except UnusableRecord as error:  # raised only by operations that need this taste
                     self.unusable[key] = error
 
@@ -177,7 +177,7 @@ class Transaction:
         if key in self.unusable:
             raise self.unusable[key]
         if key not in self.tastes:
-            self.tastes[key] = self.recommender.blank_taste(key[1])
+            self.tastes[key] = self.recommender.in_use.blank_taste(key[1])
         return self.tastes[key]
 
     def impression(self, id: bytes, *, expired: bool = False) -> Impression:
@@ -210,7 +210,7 @@ class Transaction:
     def learn(self, shown: Impression, clicked: list[int] | None, answer: str | None) -> None:
         """Replace the answer to an impression by this one, or by none (None), and learn accordingly."""
         key = shown.user, shown.learner
-        learner = self.recommender.known_learner(shown.learner)
+        learner = self.recommender.in_use.known_learner(shown.learner)
         taste = self.taste(key)
         users = 1.0 if taste.sequence == 0 else 0.0
         # If the sequence is None, an import has replaced the statistics that included the previous answer.
@@ -291,7 +291,7 @@ class Transaction:
                 for history in histories:
                     lessons[history.sequence] = Sums.from_history(history, self.store, self.topics)
                 del lessons[sequence]
-                blank = self.recommender.blank_taste(key[1])
+                blank = self.recommender.in_use.blank_taste(key[1])
                 again = blank.learn(learner, *(lessons[number] for number in sorted(lessons)))
                 # Otherwise the taste contains something else: an import of what was learned from a history.
                 if _close(again.learn(learner, lesson), taste):

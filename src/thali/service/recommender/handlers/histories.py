@@ -85,7 +85,7 @@ def remove_history(transaction: Transaction, operation: RemoveHistory) -> int:
         raise Unknown(f"history {name!r:.80} of user {user!r:.80} is not known")
     for history in found:
         key = user, history.learner
-        learner = transaction.recommender.known_learner(history.learner)
+        learner = transaction.recommender.in_use.known_learner(history.learner)
         sums = Sums.from_history(history, store, transaction.topics)
         taste = transaction.unlearned(transaction.taste(key), learner, key, history.sequence, sums)
         store.drop_history(history)

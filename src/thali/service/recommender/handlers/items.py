@@ -230,7 +230,9 @@ def use_catalog(transaction: Transaction, operation: UseCatalog) -> int:
     """Put another catalog into use. Return the number of its items."""
     transaction.write()
     try:
-        transaction.recommender.put_catalog(operation.loaded, operation.path, discard_changes=operation.discard_changes)
+        transaction.recommender.in_use.put_catalog(
+            operation.loaded, operation.path, discard_changes=operation.discard_changes
+        )
     except (ValueError, TypeError) as error:
         raise Refused("catalog", f"must be one that the service can use: {error}") from None
     transaction.changes_catalog = True

@@ -43,8 +43,8 @@ def _tastes(transaction: Transaction, user: str) -> list[tuple[str, LinearPolicy
     return [
         (
             name,
-            recommender.known_learner(name).policy,
-            recommender.blank_taste(name).from_store(row, transaction.topics),
+            recommender.in_use.known_learner(name).policy,
+            recommender.in_use.blank_taste(name).from_store(row, transaction.topics),
         )
         for name, row in transaction.store.statistics_of_user(user).items()
         if row.sequence
@@ -108,7 +108,7 @@ def forget_user(transaction: Transaction, operation: ForgetUser) -> Forgotten:
     transaction.write()
     store = transaction.store
     # Also learners about which nothing is known: another process may be learning a history of this user.
-    store.lock_user(user, store.learners(), transaction.recommender.blank)
+    store.lock_user(user, store.learners(), transaction.recommender.in_use.blank)
     answered = store.answered_impressions(user)
     impressions, learned = store.forget(user)
     if not impressions and not any(sequence for _, sequence in learned.values()):
