@@ -16,7 +16,6 @@ from serving import SIGMA, TOPICS, Service, fitted_catalog, small_catalog
 from storing import opened, transaction
 
 import thali
-from thali.service.recommender.live_catalog import MOST_TRIED, TRIAL
 
 pytestmark = pytest.mark.slow
 
@@ -95,13 +94,13 @@ def check_first_list(service, client, expected):
                 break
             time.sleep(0.1)
         counts, version, content = learned_by_all(store)
+        relative = since(store)
     assert counts == expected
     assert (version, content) == before[1:], "a prior was learned again and again, though nobody gave feedback"
     start = fitted_catalog()
     items = start.catalog.items
-    examined, clicked = np.array([counts.get(item, (0.0, 0.0)) for item in items]).T
-    start.quality.merge(thali.Quality.from_counts(examined, clicked))
-    start.quality.refresh(start.catalog, trial=TRIAL, most_tried=MOST_TRIED)
+    m = np.array([(*counts.get(item, (0.0, 0.0)), relative.get(item, 0.0)) for item in items]).T
+    thali.RelativeQuality(start.quality, *m).refresh(start.catalog)
     policy = thali.CascadeLSB(start.catalog, len(shown), prior=thali.Prior.from_content(json.loads(content)))
     assert shown == [items[e] for e in policy.recommend(policy.init(1))[0]]
 
@@ -111,6 +110,20 @@ def learned_by_all(store):
     with transaction(store, write=False):
         prior = store.priors()["default"]
         return {item: (n, c) for item, n, c, _ in store.quality() if n or c}, prior.version, prior.prior
+
+
+def since(store):
+    """Return the clicks that were expected on each item. They are exactly the sum over all answered lists."""
+    found = Counter()
+    with transaction(store, write=False):
+        kept = {item: m for item, _, _, m in store.quality() if m}
+        for user in USERS:
+            for shown in store.answered_impressions(user):
+                end = min(shown.clicked) + 1 if shown.clicked else len(shown.items)
+                for item, m in zip(shown.items[:end], shown.expected_clicks, strict=False):
+                    found[item] += m
+    assert {item: m for item, m in found.items() if m} == kept
+    return kept
 
 
 def learned_version(service):
