@@ -120,7 +120,7 @@ def since(store):
         for user in USERS:
             for shown in store.answered_impressions(user):
                 end = min(shown.clicked) + 1 if shown.clicked else len(shown.items)
-                for item, m in zip(shown.items[:end], shown.expected_clicks, strict=False):
+                for item, m in zip(shown.items[:end], shown.expected_clicks(shown.clicked), strict=False):
                     found[item] += m
     assert {item: m for item, m in found.items() if m} == kept
     return kept

@@ -1,5 +1,7 @@
 """The quality of items in a service: counted exactly once, refreshed in batches, the same in all processes."""
 
+import json
+
 import numpy as np
 import pytest
 from recommending import Clock, K, names, rated
@@ -104,6 +106,31 @@ def test_undo_other_feedback_time_outs_and_forgetting_are_counted(store_url):
         rec.forget("bob")
         rec.refresh_quality()
         assert counts(rec) == before
+
+
+def test_clicks_that_an_earlier_version_counted_change_no_quality_and_are_undone_exactly(tmp_path):
+    """It did not keep the clicks to expect, so as many count as expected as there were."""
+    rng = np.random.default_rng(2)
+    with recommender(f"sqlite:///{tmp_path}/s.db") as rec:
+        before = rec.catalog.dense_column("quality")
+        shown = [click(rec, f"u{n % 3}", rng)[0] for n in range(10)]
+        with rec._lock, transaction(rec.store):
+            rec.store.execute("UPDATE impressions SET expected = NULL")
+            for worker, seq, items in rec.store.execute("SELECT worker, seq, items FROM examinations"):
+                old = (json.dumps(json.loads(items)[:2]), worker, seq)
+                rec.store.execute("UPDATE examinations SET items = ? WHERE worker = ? AND seq = ?", old)
+        rec.refresh_quality()
+        with rec._lock, transaction(rec.store):
+            rec.store.execute("UPDATE quality SET expected = NULL")
+        rec.feedback(rec.recommend("u1").id, [])
+        rec.refresh_quality()
+        rec.recommend("u1")
+        np.testing.assert_allclose(rec.catalog.dense_column("quality"), before, rtol=0.05)
+        assert examinations(counts(rec)) > 10
+        for one in shown:
+            rec.undo(one.id)
+        rec.refresh_quality()
+        assert examinations(counts(rec)) == K
 
 
 def test_all_learners_count_what_was_examined_by_the_same_rule(tmp_path):

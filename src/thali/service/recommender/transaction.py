@@ -249,7 +249,7 @@ class Transaction:
             live, names = self.recommender.live, list(map(str, shown.items))
             # The same rule for all learners, because they share the counts.
             rule = "first-click" if live.quality is None else live.quality.rule
-            expected = shown.expected_clicks[: _examined(rule, len(names), clicked)]
+            expected = shown.expected_clicks(clicked)[: _examined(rule, len(names), clicked)]
             self.writes.examine(names, clicked, expected, times)
             live.note_examined(names[: len(expected)], times)
 

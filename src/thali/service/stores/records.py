@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -86,14 +87,14 @@ class Impression:
     expected: bytes | None = None
     """The clicks to expect on each item with the quality of the catalog file, K numbers, if the catalog had one."""
 
-    @property
-    def expected_clicks(self) -> list[float]:
-        """The clicks to expect on each item (K,). A version before 4 of the tables kept only the belief."""
+    def expected_clicks(self, clicked: Sequence[int]) -> list[float]:
+        """Return the clicks to expect on each item (K,), if these were clicked.
+
+        A version before 4 of the tables did not keep them. Then as many count as expected as there were.
+        """
         if self.expected is None:
-            belief: Floats = unpack_shown(self.numbers, len(self.items)).belief
-            found: list[float] = np.clip(belief, 0.0, 1.0).tolist()
-        else:
-            found = np.frombuffer(self.expected, dtype="<f8").tolist()
+            return [float(k in clicked) for k in range(len(self.items))]
+        found: list[float] = np.frombuffer(self.expected, dtype="<f8").tolist()
         return found
 
     @property
