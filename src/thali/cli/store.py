@@ -156,11 +156,29 @@ def learn_from(
                 learner=learner,
                 progress=advance,
             )
+            without = _without_prior(recommender, learner)
     except KeyboardInterrupt as interrupt:
         sentence = _learned(file, getattr(interrupt, "done", None))
         typer.echo(f"Interrupted. {sentence} To learn from the rest, run the same command again.", err=True)
         raise typer.Exit(130) from None
     typer.echo(_learned(file, done))
+    if without:
+        typer.echo(
+            f"Note: learner {', '.join(map(repr, without))} has no prior. Without one, lists explore so much at first "
+            "that they hardly follow what was learned. Build the catalog without --paper, or start thali serve with "
+            "--prior or a small --alpha.",
+            err=True,
+        )
+
+
+def _without_prior(recommender: Recommender, name: str | None) -> list[str]:
+    """Return the names of the learners, or of this one, that have no prior and do not learn one."""
+    chosen = recommender.learners.items() if name is None else [(name, recommender.learners[name])]
+    return [
+        name
+        for name, learner in chosen
+        if learner.policy.prior is None and name not in recommender.prior_learners and learner.share > 0.0
+    ]
 
 
 def _weight_of_a_like(recommender: Recommender, catalog: Path | None) -> float | None:

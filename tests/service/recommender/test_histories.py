@@ -441,7 +441,8 @@ def test_the_command_says_how_to_go_on_after_an_interrupt(tmp_path, monkeypatch)
     monkeypatch.setattr(commands, "_bar", quiet)
     done = CliRunner().invoke(app, words)
     rest = f"Learned {300 - PAGE} likes of {300 - PAGE} people from {path}"
-    assert done.output == f"{rest} ({PAGE} people had been learned previously).\n"
+    assert done.stdout == f"{rest} ({PAGE} people had been learned previously).\n"
+    assert "learner 'default' has no prior. Without one, lists explore so much" in done.stderr
 
 
 @pytest.mark.parametrize(
