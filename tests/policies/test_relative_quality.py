@@ -51,6 +51,8 @@ def test_it_is_a_plain_transcription_of_the_formulas():
     np.testing.assert_allclose(quality.mean, shape / rate)
     np.testing.assert_allclose(quality.deviation, np.sqrt(shape) / rate)
     np.testing.assert_allclose(quality.of(3), (n[3] + seen[3], c[3] + hits[3], quality.mean[3], quality.deviation[3]))
+    mean = quality.mean
+    np.testing.assert_allclose(quality.rates, mean * (1 + hits.sum()) / (1 + (seen * mean).sum()))
     again = thali.RelativeQuality(start(), *quality.since)
     np.testing.assert_array_equal(again.mean, quality.mean)
 

@@ -123,6 +123,16 @@ class RelativeQuality:
         return np.clip(shape / rate, LEAST, 1.0)
 
     @property
+    def rates(self) -> Floats:
+        """How often each item would be clicked if only its quality counted (L,).
+
+        This is the mean, times a factor that fits the clicks since the start.
+        """
+        mean = self.mean
+        factor = (1.0 + self._clicked.sum()) / (1.0 + (self._examined * mean).sum())
+        return np.asarray(np.clip(factor * mean, 0.0, 1.0))
+
+    @property
     def deviation(self) -> Floats:
         """The standard deviation of each item's quality (L,)."""
         shape, rate = self._gamma()

@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ItemQuality:
-    """How often an item is clicked when it is examined, as it was last refreshed."""
+    """How good an item is beyond its topics, as it was last refreshed."""
 
     examined: float
     """Examinations, including those that the catalog file came with."""
     clicked: float
     mean: float
-    """The estimated click rate, which is close to that of all items if there are few examinations."""
+    """The estimated quality. It is that of the catalog file if the item is clicked as often as expected."""
     deviation: float
     """Its uncertainty, as a standard deviation."""
 

@@ -42,7 +42,7 @@ class Checker:
         self.topics: Topics = recommender.topics
         self.prior: StoredPrior | None = recommender.priors.get(learner)
         quality, find = recommender.live.quality, recommender.live.find
-        self._rates = None if quality is None else quality.mean.copy()
+        self._rates = None if quality is None else quality.rates
         self._find = find
 
     def check(self, store: SqlStore, now: float) -> PriorCheck | None:
