@@ -112,6 +112,11 @@ def test_build_writes_what_fit_returns(likes):
     data = tables(likes / "likes.csv")
     source = ("--interactions", "likes.csv")
     assert_same(built(*source), thali.fit(data))
+    said = run(likes, "build", *source, "-o", "c", "--force").stderr
+    assert said == (
+        "Note: every row of likes.csv counts as something that the person liked, although the values differ. If they "
+        "are ratings, use --at-least.\n"
+    )
     assert_same(
         built(*source, "--at-least", "3", "--d", "3", "--no-quality", "--half-life", "2", "--seed", "5"),
         thali.fit(data.attracted(3), "learned", 3, quality=False, half_life=2.0, seed=5),
@@ -165,6 +170,7 @@ def test_items_that_the_item_table_does_not_have_are_left_out_and_named(folder):
         assert done.stdout.startswith(said + "clicks.csv: 4 interactions, 4 of them counted\n")
         assert list(thali.load_catalog(folder / "c").items) == ["Fargo", "Heat", "Ronin", "Solaris"]
         if not way:  # Zoe, who liked nothing else, does not count
+            assert done.stderr.startswith("Note: nobody chose 'Solaris'. People will hardly see such items. If some")
             assert_same(folder / "c", fitted)
     done = run(folder, "build", "--log", "log.jsonl", "--items", "films.csv", "-o", "c", "--force")
     assert done.returncode == 0, done.stderr

@@ -185,6 +185,8 @@ def build(
         start.save(out)
     learned = "" if start is None else f"prior from {start.people:,} people, "
     print(f"{out}: {len(catalog):,} items, {catalog.d:,} topics, {learned}digest {catalog_digest(out)}")
+    if start is not None:
+        _note_unchosen(start)
 
 
 @app.command()
@@ -218,6 +220,23 @@ def info(path: Annotated[Path, typer.Argument(help="Catalog file to read.")]) ->
     ):
         console.print(f"{name:24}{value}", highlight=False, markup=False)
     console.print(_topics_table(catalog))
+
+
+def _note_unchosen(start: Start) -> None:
+    """Say how many items nobody chose: the file cannot tell whether they are new or bad."""
+    import numpy as np
+
+    from thali.cli.tables import MOST_NAMES
+
+    unchosen = np.flatnonzero(start.quality.clicked == 0.0)
+    if unchosen.size:
+        names = ", ".join(repr(start.catalog.items[e])[:80] for e in unchosen[:MOST_NAMES])
+        more = f" and {unchosen.size - MOST_NAMES:,} more" if unchosen.size > MOST_NAMES else ""
+        typer.echo(
+            f"Note: nobody chose {names}{more}. People will hardly see such items. If some of them are new, send them "
+            "to PUT /v1/items, with their topics, once the service has loaded this file. Then it tries them.",
+            err=True,
+        )
 
 
 def _given(options: dict[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thali.cli.tables import MOST_NAMES, AtLeast, DuplicatesOption
+from thali.cli.tables import MOST_NAMES, AtLeast, DuplicatesOption, note_ratings
 from thali.tools.extras import require
 
 if TYPE_CHECKING:
@@ -162,6 +162,8 @@ def learn_from(
         typer.echo(f"Interrupted. {sentence} To learn from the rest, run the same command again.", err=True)
         raise typer.Exit(130) from None
     typer.echo(_learned(file, done))
+    if done.rated and at_least is None:
+        note_ratings(file)
     if without:
         typer.echo(
             f"Note: learner {', '.join(map(repr, without))} has no prior. Without one, lists explore so much at first "

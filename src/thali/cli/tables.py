@@ -112,13 +112,25 @@ class Tables:
         if not len(counted):
             rule = "" if self.at_least is None else f" with a value of at least {self.at_least:g}"
             rule += f" with an item that {self.items} has" if left_out else ""
-            raise ValueError(f"{self.interactions} must contain an interaction{rule}, got none among {len(kept)}")
+            ones = " (without a column 'value', each row counts as 1)" if (kept.value == 1.0).all() else ""
+            raise ValueError(f"{self.interactions} must contain an interaction{rule}, got none among {len(kept)}{ones}")
         print(f"{left_out}{self.interactions}: {len(data):,} interactions, {len(counted):,} of them counted")
+        if self.at_least is None and (data.value != data.value[:1]).any():
+            note_ratings(self.interactions)
         return counted
 
     def _need_items(self) -> None:
         if self.interactions is None or self.items is None:
             raise ValueError("--interactions needs --items, a table with the topics of each item")
+
+
+def note_ratings(path: Path) -> None:
+    """Say that low ratings count as likes, too."""
+    typer.echo(
+        f"Note: every row of {path} counts as something that the person liked, although the values differ. If they are "
+        "ratings, use --at-least.",
+        err=True,
+    )
 
 
 def read_log(path: Path, items: Path | None, separator: str | None) -> Log:

@@ -158,7 +158,8 @@ def test_a_signal_loads_the_catalog_file_and_the_background_learns(tmp_path, kin
         while client.about().items != len(catalog) or client.priors()["default"].version == 0:
             assert time.monotonic() < until, running.tail()
             time.sleep(0.1)
-        assert '"event":"catalog-loaded"' in running.tail()
+        loaded = f'"event":"catalog-loaded","items":{len(catalog)},"topics_kept":{catalog.d},"topics_added":0'
+        assert loaded in running.tail()
         assert client.item("a new film").weights
         (tmp_path / "catalog.parquet").write_bytes(b"broken")
         os.kill(running.pid, signal.SIGHUP)

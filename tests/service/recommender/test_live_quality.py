@@ -144,25 +144,47 @@ def test_all_learners_count_what_was_examined_by_the_same_rule(tmp_path):
             assert examinations(counts(rec)) == 2
 
 
-def test_a_trial_is_over_when_the_item_was_examined_often_enough(tmp_path):
+def test_a_trial_begins_and_ends_in_time(tmp_path):
     catalog, quality = rated()
     with Recommender(thali.CascadeLSB(catalog, K=K, alpha=0.0), f"sqlite:///{tmp_path}/s.db", quality=quality) as rec:
         rec.put_item("new", topics=["crime"])
         for n in range(int(TRIAL)):
             rec.feedback(rec.recommend(f"u{n}", candidates=["film 1"]).id, [0])
             shown = rec.recommend(f"u{n}", candidates=["new"])
-            assert not rec.live.trial_over
+            assert rec.live.waits_for_refresh == (n == 0)  # at first, because the item can be tried
             rec.feedback(shown.id, [])
             if n == 0:
                 rec.refresh_quality()  # from here on, the item is tried; it needs one examination less
-        assert rec.live.trial_over
+        assert rec.live.waits_for_refresh
         rec.undo(shown.id)
-        assert not rec.live.trial_over
+        assert not rec.live.waits_for_refresh
         rec.feedback(shown.id, [])
         rec.refresh_quality()
         rec.recommend("v")
-        assert not rec.live.trial_over
+        assert not rec.live.waits_for_refresh
         assert rec.catalog.dense_column("quality")[L] < rec.catalog.dense_column("quality")[:L].mean()
+
+
+def test_an_item_that_nobody_chose_is_new_if_it_is_added_again(tmp_path):
+    """The file says that it is bad, because many people did not choose it. But they may not have had the chance to."""
+    catalog, quality = rated()
+    assert quality.clicked[0] == 0.0
+    with Recommender(thali.CascadeLSB(catalog, K=K, alpha=0.0), f"sqlite:///{tmp_path}/s.db", quality=quality) as rec:
+        for n in range(3):
+            rec.feedback(rec.recommend("ana").id, [])
+            rec.refresh_quality()
+            rec.recommend("ana")
+            column = rec.catalog.dense_column("quality")
+            if n == 0:
+                assert column[0] == column.min()
+                rec.put_item("film 0", topics=["crime", "comedy"])
+            if n == 1:
+                assert column[0] == column.max()
+                rec.remove_item("film 0")
+                rec.put_item("film 0", topics=["crime", "comedy"])
+        assert rec.catalog.item("film 0") == L
+        assert column[L] == column.max()
+        assert rec.live.quality.of(L)[0] < 60.0
 
 
 def test_items_of_the_file_are_not_tried(tmp_path):

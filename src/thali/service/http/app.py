@@ -180,6 +180,23 @@ def create_app(settings: Settings, make: Callable[[Settings], Recommender] = mak
             metrics.items.set(len(recommender.catalog))
 
         recommender.on_counts = metrics.count
+        keep_copy, topics = recommender.in_use.on_catalog, {*map(str, recommender.catalog.topics)}
+
+        def on_catalog(loaded: LoadedCatalog) -> None:
+            if keep_copy is not None:
+                keep_copy(loaded)
+            now, before = {*map(str, loaded.catalog.topics)}, topics.copy()
+            log(
+                "catalog-loaded",
+                items=len(loaded.catalog),
+                topics_kept=len(now & before),
+                topics_added=len(now - before),
+                topics_dropped=len(before - now),
+            )
+            topics.clear()
+            topics.update(now)
+
+        recommender.in_use.on_catalog = on_catalog
         recommender.in_use.on_problem = lambda error: log("catalog-not-loaded", error=error)
         service = Service(
             settings=settings,

@@ -32,11 +32,11 @@ async def refresh_quality(batcher: Batcher, every: float, log: Log) -> None:
     """Refresh the quality of items repeatedly, until cancelled."""
     waited = 0.0
     while True:
-        # When a tried item has been examined often enough, it should not stay at the top of lists any longer.
+        # A new item need not wait to be tried, and one that was examined often enough should not stay at the top.
         pause = min(every - waited, LOOK_S)
         await asyncio.sleep(pause)
         waited += pause
-        if waited < every and not batcher.recommender.live.trial_over:
+        if waited < every and not batcher.recommender.live.waits_for_refresh:
             continue
         waited = 0.0
         try:
@@ -150,10 +150,8 @@ async def use_catalog(service: Service, *, discard_changes: bool = False) -> int
 async def reload(service: Service, log: Log) -> None:
     """Load the catalog file again after a signal, and log the outcome."""
     try:
-        items = await use_catalog(service)
+        await use_catalog(service)
     except (Refused, StoreError, Busy) as error:
         log("catalog-not-loaded", error=str(error))
     except Exception as error:
         log("catalog-not-loaded", error=f"{type(error).__name__}: {error}")
-    else:
-        log("catalog-loaded", items=items)

@@ -93,7 +93,7 @@ def _rule_and_value(field: str, error: Any) -> str:
         return f"{field} is not a field of this request"
     if error["type"] == "model_type":
         return f"{field} must be a JSON object, got {short(error['input'])}"
-    rule = re.sub(r"^\w+ should ", "must ", error["msg"])
+    rule = re.sub(r"^\w+ should ", "must ", error["msg"].removeprefix("Value error, "))
     rule, counted = re.subn(r" after validation, not (\d+)$", r", got \1", rule)
     return f"{field} {rule}" if counted else f"{field} {rule}, got {short(error['input'])}"
 

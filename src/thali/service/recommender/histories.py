@@ -59,6 +59,8 @@ class Learned(NamedTuple):
     """Of ``people``, the number of those who had a history of this name before, with other data."""
     removed: int = 0
     """The number of people whose history was removed, because nothing in the file counts any more."""
+    rated: bool = False
+    """Whether the values in a table differ, as ratings do."""
 
 
 class LearningInterrupted(KeyboardInterrupt):
@@ -105,6 +107,7 @@ class Likes:
         self._prior_learners = recommender.prior_learners
         self._S: dict[float, Floats] = {}  # by the weight of a like
         self._spread: float | None = None
+        self.rated = bool((data.value != data.value[:1]).any())
 
     def people(self) -> Iterator[tuple[Any, Person]]:
         """Yield the name of each person in the data, and what the file says about the person."""
@@ -163,6 +166,7 @@ class Lists:
         self._kept_number = number[number >= 0]
         self._pairs: dict[str, tuple[Integers, Integers, Any]] = {}
         self._topics = sorted(map(str, self._catalog.topics))
+        self.rated = False
 
     def people(self) -> Iterator[tuple[Any, Person]]:
         """Yield the name of each person in the log, and what it says about the person."""
@@ -278,7 +282,11 @@ def learn_history(
     # Somebody about whom nothing is left may have had more data in an earlier file, which must not stay.
     emptied = [person for person in people if not person.used and person.user in with_history]
     done = Learned(
-        unit=data.unit, skipped=len(people) - len(learnable), unanswered=data.unanswered, missing=data.missing
+        unit=data.unit,
+        skipped=len(people) - len(learnable),
+        unanswered=data.unanswered,
+        missing=data.missing,
+        rated=data.rated,
     )
     try:
         for page in _pages(learnable):

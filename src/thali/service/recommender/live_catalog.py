@@ -146,11 +146,17 @@ class LiveCatalog:
         """
         start = self._start_quality
         assert start is not None
-        quality, new = start.copy(), np.arange(self.catalog.L) >= start.L
+        new = np.arange(self.catalog.L) >= start.L
+        # The file cannot tell whether items that nobody chose are new or bad. They are new if they were changed since.
+        unchosen = [e for e in map(self.find, self._original) if e is not None and e < start.L and not start.clicked[e]]
+        new[unchosen] = True
+        examined, again = start.examined.copy(), list(self._added_again())
+        examined[[*unchosen, *(old for old, _ in again if not start.clicked[old])]] = 0.0
+        quality = Quality.from_counts(examined, start.clicked, rule=start.rule)
         quality.grow(self.catalog.L)
-        for old, now in self._added_again():
+        for old, now in again:
             quality.move(old, now)
-            new[now] = False
+            new[now] = not start.clicked[old]
         return RelativeQuality(quality, *counts, prior=start.prior), new
 
     def expected(self, policy: LinearPolicy, parts: Explanation, chosen: Integers, estimate: Floats) -> Floats:
@@ -160,15 +166,17 @@ class LiveCatalog:
         return expected_clicks(policy, parts, self.quality.known_of(chosen), j, estimate)
 
     def note_examined(self, items: Sequence[str], times: int) -> None:
-        """Note that items were examined, so that :attr:`trial_over` becomes true in time."""
+        """Note that items were examined, so that :attr:`waits_for_refresh` becomes true in time."""
         if self._needed:
             for item in items:
                 if item in self._needed:
                     self._needed[item] -= times
 
     @property
-    def trial_over(self) -> bool:
-        """Whether a tried item has enough examinations. The quality should then be refreshed soon."""
+    def waits_for_refresh(self) -> bool:
+        """Whether the quality should be refreshed soon: a tried item has enough examinations, or one can be tried."""
+        if self.quality is not None and len(self._needed) < MOST_TRIED and self.catalog.L > self.quality.L:
+            return True
         return any(needed <= 0 for needed in self._needed.values())
 
     def _added_again(self) -> Iterator[tuple[int, int]]:

@@ -19,7 +19,7 @@ def reason(parts: Mapping[Any, Parts], exploration: float) -> str:
     """Return why an item is in a list, in at most three parts: from others, from the user, and to find out.
 
     >>> reason({"crime": Parts(0.2, 0.1, 0.01), "comedy": Parts(0.0, -0.1, 0.02)}, 0.03)
-    'Others like crime. You like crime, and comedy less.'
+    'Others like crime. You like crime.'
     >>> reason({"crime": Parts(0.1, 0.0, 0.0), "quality": Parts(0.1, 0.0, 0.0)}, 0.0)
     'Others like crime. Many people like this item.'
     """
@@ -34,9 +34,7 @@ def reason(parts: Mapping[Any, Parts], exploration: float) -> str:
         sentences.append("Many people like this item.")
     liked = _strongest({topic: p.from_you for topic, p in parts.items()}, total)
     disliked = _strongest({topic: -p.from_you for topic, p in parts.items()}, total)
-    if liked and disliked:
-        sentences.append(f"You like {_and(liked)}, and {_and(disliked)} less.")
-    elif liked:
+    if liked:
         sentences.append(f"You like {_and(liked)}.")
     elif disliked:
         sentences.append(

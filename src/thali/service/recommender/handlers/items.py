@@ -168,7 +168,8 @@ def _checked(transaction: Transaction, operation: PutItem, typical: Typical | No
     # The quality is learned. It stays, unless the weights contain it.
     if live.quality is not None and live.quality_topic not in (operation.weights or {}):
         weights[live.quality_topic] = live.current_quality(item)
-    return Item(item, {topic: weight for topic, weight in weights.items() if weight})
+    quality = _quality(live.quality, live.find(item))
+    return Item(item, {topic: weight for topic, weight in weights.items() if weight}, quality)
 
 
 def _typical(transaction: Transaction, item: Any, topics: Any, typical: Typical | None) -> dict[Any, float]:
@@ -234,7 +235,10 @@ def use_catalog(transaction: Transaction, operation: UseCatalog) -> int:
             operation.loaded, operation.path, discard_changes=operation.discard_changes
         )
     except (ValueError, TypeError) as error:
-        raise Refused("catalog", f"must be one that the service can use: {error}") from None
+        rule = str(error)
+        if not rule.startswith("catalog must "):
+            rule = f"must be one that the service can use: {error}"
+        raise Refused("catalog", rule.removeprefix("catalog ")) from None
     transaction.changes_catalog = True
     return len(operation.loaded.catalog)
 
