@@ -99,8 +99,8 @@ def check_first_list(service, client, expected):
     assert (version, content) == before[1:], "a prior was learned again and again, though nobody gave feedback"
     start = fitted_catalog()
     items = start.catalog.items
-    m = np.array([(*counts.get(item, (0.0, 0.0)), relative.get(item, 0.0)) for item in items]).T
-    thali.RelativeQuality(start.quality, *m).refresh(start.catalog)
+    m = np.array([(*counts.get(item, (0.0, 0.0)), *relative.get(item, (0.0, 0.0))) for item in items]).T
+    thali.RelativeQuality(start.quality, m).refresh(start.catalog)
     policy = thali.CascadeLSB(start.catalog, len(shown), prior=thali.Prior.from_content(json.loads(content)))
     assert shown == [items[e] for e in policy.recommend(policy.init(1))[0]]
 
@@ -109,20 +109,22 @@ def learned_by_all(store):
     """Return the counts of clicks in the quality of items, and the version and the content of the prior."""
     with transaction(store, write=False):
         prior = store.priors()["default"]
-        return {item: (n, c) for item, n, c, _ in store.quality() if n or c}, prior.version, prior.prior
+        return {item: (n, c) for item, n, c, *_ in store.quality() if n or c}, prior.version, prior.prior
 
 
 def since(store):
-    """Return the clicks that were expected on each item. They are exactly the sum over all answered lists."""
-    found = Counter()
+    """Return the sums of what was expected of each item. They are exactly those over all answered lists."""
+    found = {}
     with transaction(store, write=False):
-        kept = {item: m for item, _, _, m in store.quality() if m}
+        kept = {item: sums for item, _, _, *sums in store.quality() if any(sums)}
         for user in USERS:
             for shown in store.answered_impressions(user):
                 end = min(shown.clicked) + 1 if shown.clicked else len(shown.items)
-                for item, m in zip(shown.items[:end], shown.expected_clicks(shown.clicked), strict=False):
-                    found[item] += m
-    assert {item: m for item, m in found.items() if m} == kept
+                by_topics, care = shown.expected_clicks(shown.clicked)
+                for item, topical in zip(shown.items[:end], by_topics, strict=False):
+                    sums = found.setdefault(item, [0.0, 0.0])
+                    sums[0], sums[1] = sums[0] + topical, sums[1] + care
+    assert {item: sums for item, sums in found.items() if any(sums)} == kept
     return kept
 
 

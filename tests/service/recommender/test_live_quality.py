@@ -37,7 +37,7 @@ def counts(rec):
 
 
 def examinations(counted):
-    return sum(n for n, _, _ in counted.values())
+    return sum(n for n, *_ in counted.values())
 
 
 def test_the_quality_is_that_of_the_library_in_every_process_and_after_a_restart(store_url):
@@ -121,7 +121,7 @@ def test_clicks_that_an_earlier_version_counted_change_no_quality_and_are_undone
                 rec.store.execute("UPDATE examinations SET items = ? WHERE worker = ? AND seq = ?", old)
         rec.refresh_quality()
         with rec._lock, transaction(rec.store):
-            rec.store.execute("UPDATE quality SET expected = NULL")
+            rec.store.execute("UPDATE quality SET by_topics = NULL, care = NULL")
         rec.feedback(rec.recommend("u1").id, [])
         rec.refresh_quality()
         rec.recommend("u1")
@@ -217,7 +217,7 @@ def test_clicks_on_items_that_are_shown_to_their_fans_do_not_make_them_popular(t
                     rec.feedback(shown.id, np.flatnonzero(clicks).tolist())
         rec.refresh_quality()
         rec.recommend("x")
-        examined, clicked, _ = rec.live.quality.since
+        examined, clicked, *_ = rec.live.quality.since
         assert clicked.sum() / examined.sum() > 0.15  # more than 0.1, because people see what they like
         assert (abs(rec.catalog.dense_column("quality") / 0.1 - 1.0) < 0.3).all()
 

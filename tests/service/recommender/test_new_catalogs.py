@@ -148,9 +148,9 @@ def test_the_quality_goes_on_with_a_new_catalog_file_and_after_a_restart_with_it
     def expected():
         catalog, counts = rated()
         policy, quality = thali.CascadeLSB(catalog, K=1, sigma=0.3, alpha=0.0), thali.RelativeQuality(counts)
-        quality.add([[3]] * 160, [[True]] * 160, np.tile(quality.expected(policy, policy.init(1), [[3]]), (160, 1)))
+        quality.add([[3]] * 160, [[True]] * 160, np.tile(quality.expected(policy, policy.init(1), [[3]]), (160, 1, 1)))
         catalog, counts = rated(25)
-        later = thali.RelativeQuality(counts, *(np.append(m, np.zeros(5)) for m in quality.since))
+        later = thali.RelativeQuality(counts, np.hstack([quality.since, np.zeros((4, 5))]))
         later.refresh(catalog)
         return catalog.dense_column("quality")
 

@@ -20,7 +20,7 @@ from thali.policies.relative_quality import RelativeQuality, expected_clicks
 from thali.service.recommender.seen import ItemNumbers
 from thali.service.stores.records import Change, Heading, StoreError
 from thali.service.stores.sql import SqlStore
-from thali.tools.types import Booleans, Floats, Integers
+from thali.tools.types import Booleans, Floats
 
 # Longer texts are not numbers. Python refuses to convert very long ones.
 MOST_DIGITS = 100
@@ -129,18 +129,19 @@ class LiveCatalog:
         """Compute the quality of all items from the counts of the catalog file and of the store."""
         if self._start_quality is None:
             return
-        counts = np.zeros((3, self.catalog.L))
+        counts = np.zeros((4, self.catalog.L))
         for name, *numbers in store.quality():
             e = self.find(name)
             if e is not None:
-                counts[:, e] = np.maximum(0.0, numbers)
-        quality, new = self._quality_of_file(*counts)
+                counts[:, e] = numbers
+        counts[:2] = np.maximum(0.0, counts[:2])
+        quality, new = self._quality_of_file(counts)
         tried = quality.refresh(self.catalog, self.quality_topic, trial=TRIAL, most_tried=MOST_TRIED, new=new)
         self.quality = quality
         self._needed = {str(self.catalog.items[e]): ceil(TRIAL - counts[0, e]) for e in tried.tolist()}
 
-    def _quality_of_file(self, *counts: Floats) -> tuple[RelativeQuality, Booleans]:
-        """Return the quality that the catalog file came with, with some counts, by the current numbers of its items.
+    def _quality_of_file(self, since: Floats | None = None) -> tuple[RelativeQuality, Booleans]:
+        """Return the quality that the catalog file came with, and what was counted since, by the current item numbers.
 
         Also returns which items are new (L,): they were never in the file.
         """
@@ -157,13 +158,11 @@ class LiveCatalog:
         for old, now in again:
             quality.move(old, now)
             new[now] = not start.clicked[old]
-        return RelativeQuality(quality, *counts, prior=start.prior), new
+        return RelativeQuality(quality, since, prior=start.prior), new
 
-    def expected(self, policy: LinearPolicy, parts: Explanation, chosen: Integers, estimate: Floats) -> Floats:
-        """Return the clicks to expect on the items of a list (K,) with the quality of the catalog file."""
-        assert self.quality is not None
-        j = self._topic_number[QUALITY]
-        return expected_clicks(policy, parts, self.quality.known_of(chosen), j, estimate)
+    def expected(self, policy: LinearPolicy, parts: Explanation, estimate: Floats) -> tuple[Floats, float]:
+        """Return what to expect of the items of a list, if the catalog has a quality."""
+        return expected_clicks(policy, parts, self._topic_number[QUALITY], estimate)
 
     def note_examined(self, items: Sequence[str], times: int) -> None:
         """Note that items were examined, so that :attr:`waits_for_refresh` becomes true in time."""

@@ -34,8 +34,9 @@ class Measured(NamedTuple):
     """The part of each belief that comes from the prior, x·μ (K,). None without a prior."""
     start: float | None
     """The click probability that the policy would have predicted with the prior of its start."""
-    expected: Floats | None
-    """The clicks to expect on each item with the quality of the catalog file (K,). None without a quality."""
+    expected: tuple[Floats, float] | None
+    """What was to be expected of each item, apart from its quality (K,), and how much the user cares for quality. None
+    if the catalog has no quality."""
 
 
 def measure(
@@ -44,7 +45,7 @@ def measure(
     chosen: Integers,
     *,
     start: LinearPolicy | None = None,
-    expected: Callable[[LinearPolicy, Explanation, Integers, Floats], Floats] | None = None,
+    expected: Callable[[LinearPolicy, Explanation, Floats], tuple[Floats, float]] | None = None,
 ) -> Measured:
     """Compute the numbers of a list (K,) of item numbers for one user.
 
@@ -69,7 +70,7 @@ def measure(
         exploration=sum(explorations) / total if total > 0.0 else 0.0,
         others=others,
         start=None if start is None else click_probability(_beliefs(start, state, parts).tolist()),
-        expected=None if expected is None else expected(policy, parts, chosen, estimate),
+        expected=None if expected is None else expected(policy, parts, estimate),
     )
 
 

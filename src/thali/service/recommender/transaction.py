@@ -199,7 +199,9 @@ class Transaction:
         shown.rates_items = self.recommender.live.quality is not None
         shown.others = None if measured.others is None else measured.others.astype("<f8").tobytes()
         shown.start = measured.start
-        shown.expected = None if measured.expected is None else measured.expected.astype("<f8").tobytes()
+        if measured.expected is not None:
+            by_topics, care = measured.expected
+            shown.expected = np.append(by_topics, care).astype("<f8").tobytes()
         self.count(shown, impressions=1.0, diversity=measured.diversity, exploration=measured.exploration)
         return shown
 
@@ -249,9 +251,9 @@ class Transaction:
             live, names = self.recommender.live, list(map(str, shown.items))
             # The same rule for all learners, because they share the counts.
             rule = "first-click" if live.quality is None else live.quality.rule
-            expected = shown.expected_clicks(clicked)[: _examined(rule, len(names), clicked)]
-            self.writes.examine(names, clicked, expected, times)
-            live.note_examined(names[: len(expected)], times)
+            examined, (by_topics, care) = _examined(rule, len(names), clicked), shown.expected_clicks(clicked)
+            self.writes.examine(names, clicked, by_topics[:examined], care, times)
+            live.note_examined(names[:examined], times)
 
     def _seen(self, taste: Taste, learner: Learner, shown: Impression, clicked: list[int]) -> SeenLists | None:
         """Return what a user has seen after an answer, if it is recorded."""

@@ -85,17 +85,18 @@ class Impression:
     start: float | None = None
     """The click probability that the prior of the start would have estimated, if the learner used a learned prior."""
     expected: bytes | None = None
-    """The clicks to expect on each item with the quality of the catalog file, K numbers, if the catalog had one."""
+    """What was to be expected of each item, apart from its quality, and how much the user cares for quality: K + 1
+    numbers, if the catalog had a quality. See :class:`thali.RelativeQuality`."""
 
-    def expected_clicks(self, clicked: Sequence[int]) -> list[float]:
-        """Return the clicks to expect on each item (K,), if these were clicked.
+    def expected_clicks(self, clicked: Sequence[int]) -> tuple[list[float], float]:
+        """Return what to expect of each item (K,) and how much the user cares for quality, if these were clicked.
 
-        A version before 4 of the tables did not keep them. Then as many count as expected as there were.
+        A version before 4 of the tables did not keep this. Then as many clicks count as expected as there were.
         """
         if self.expected is None:
-            return [float(k in clicked) for k in range(len(self.items))]
-        found: list[float] = np.frombuffer(self.expected, dtype="<f8").tolist()
-        return found
+            return [float(k in clicked) for k in range(len(self.items))], 0.0
+        *by_topics, care = np.frombuffer(self.expected, dtype="<f8").tolist()
+        return by_topics, care
 
     @property
     def shown_at(self) -> float:
@@ -173,19 +174,22 @@ class Writes:
     """How often each item was examined, by its name as text."""
     hits: dict[str, int] = field(default_factory=dict)
     """How often each item was clicked when it was examined, by its name as text."""
-    expected: dict[str, float] = field(default_factory=dict)
-    """How many clicks were to be expected when each item was examined, by its name as text."""
+    by_topics: dict[str, float] = field(default_factory=dict)
+    """What was to be expected when each item was examined, apart from its quality, by its name as text."""
+    care: dict[str, float] = field(default_factory=dict)
+    """How much those who examined each item care for quality, by its name as text."""
 
-    def examine(self, names: list[str], clicked: list[int], expected: list[float], times: int) -> None:
-        """Count the examined items of a list, the clicks on them and those that were expected, so many times.
+    def examine(self, names: list[str], clicked: list[int], by_topics: list[float], care: float, times: int) -> None:
+        """Count the examined items of a list, the clicks on them and what was to be expected, so many times.
 
-        names: at least the examined items of the list. expected: the clicks to expect on each of them.
+        names: at least the examined items of the list. by_topics and care: what was to be expected of each of them.
         """
-        for name, clicks in zip(names, expected, strict=False):
+        for name, topical in zip(names, by_topics, strict=False):
             self.examined[name] = self.examined.get(name, 0) + times
-            self.expected[name] = self.expected.get(name, 0.0) + times * clicks
+            self.by_topics[name] = self.by_topics.get(name, 0.0) + times * topical
+            self.care[name] = self.care.get(name, 0.0) + times * care
         for k in clicked:
-            if k < len(expected):
+            if k < len(by_topics):
                 self.hits[names[k]] = self.hits.get(names[k], 0) + times
 
     def count(self, hour: int, learner: str, **amounts: float) -> None:

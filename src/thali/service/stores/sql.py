@@ -56,7 +56,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE quality (item {text} PRIMARY KEY, examined {real} NOT NULL, clicked {real} NOT NULL)",
     ),
     ("ALTER TABLE impressions ADD COLUMN start {real}",),
-    ("ALTER TABLE impressions ADD COLUMN expected {blob}", "ALTER TABLE quality ADD COLUMN expected {real}"),
+    (
+        "ALTER TABLE impressions ADD COLUMN expected {blob}",
+        "ALTER TABLE quality ADD COLUMN by_topics {real}",
+        "ALTER TABLE quality ADD COLUMN care {real}",
+    ),
 )
 VERSION = len(MIGRATIONS)
 #: The columns of each table. Tables can be copied in this order.
@@ -76,7 +80,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "matrices": ("digest", "numbers"),
     "histories": ('"user"', "learner", "name", "topics", "matrix", "numbers", "digest", "at", "sequence"),
     "examinations": ("worker", "seq", "items"),
-    "quality": ("item", "examined", "clicked", "expected"),
+    "quality": ("item", "examined", "clicked", "by_topics", "care"),
 }
 #: The primary key of each table.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -102,7 +106,7 @@ ADDED: dict[int, dict[str, tuple[str, ...]]] = {
         **{table: TABLES[table] for table in ("priors", "matrices", "histories", "examinations", "quality")},
     },
     3: {"impressions": ("start",)},
-    4: {"impressions": ("expected",), "quality": ("expected",)},
+    4: {"impressions": ("expected",), "quality": ("by_topics", "care")},
 }
 
 
@@ -364,22 +368,30 @@ class SqlStore(ABC):
         totals: dict[str, list[float]] = {}
         for (items,) in rows:
             examined, hits, *expected = json.loads(items)
-            # Versions before 4 did not record the expected clicks. Then as many as there were count as expected.
+            # Versions before 4 did not record what was expected. Then as many clicks as there were count as expected.
             for column, counts in enumerate((examined, hits, *(expected or [hits]))):
                 for item, times in counts.items():
-                    totals.setdefault(item, [0.0, 0.0, 0.0])[column] += times
+                    totals.setdefault(item, [0.0, 0.0, 0.0, 0.0])[column] += times
         self.execute_many(
-            "INSERT INTO quality (item, examined, clicked, expected) VALUES (?, ?, ?, ?) ON CONFLICT (item) DO UPDATE "
-            "SET examined = quality.examined + excluded.examined, clicked = quality.clicked + excluded.clicked, "
-            "expected = coalesce(quality.expected, quality.clicked) + excluded.expected",
+            "INSERT INTO quality (item, examined, clicked, by_topics, care) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (item) DO UPDATE SET "
+            "examined = quality.examined + excluded.examined, clicked = quality.clicked + excluded.clicked, "
+            "by_topics = coalesce(quality.by_topics, quality.clicked) + excluded.by_topics, "
+            "care = coalesce(quality.care, 0) + excluded.care",
             [(item, *counts) for item, counts in sorted(totals.items()) if any(counts)],
         )
         return len(rows)
 
-    def quality(self) -> list[tuple[str, float, float, float]]:
-        """Return how often each item was examined and clicked, and the clicks to expect, by its name as text."""
-        statement = "SELECT item, examined, clicked, coalesce(expected, clicked) FROM quality ORDER BY item"
-        return [(item, float(n), float(c), float(m)) for item, n, c, m in self.execute(statement)]
+    def quality(self) -> list[tuple[str, float, float, float, float]]:
+        """Return the sums for each item, by its name as text: examinations, clicks, and the two of what was expected.
+
+        They are the rows of ``since`` of :class:`thali.RelativeQuality`.
+        """
+        columns = "item, examined, clicked, coalesce(by_topics, clicked), coalesce(care, 0)"
+        return [
+            (item, float(n), float(c), float(by_topics), float(care))
+            for item, n, c, by_topics, care in self.execute(f"SELECT {columns} FROM quality ORDER BY item")
+        ]
 
     def drop_refreshes(self, epoch: int) -> None:
         """Remove the records of earlier refreshes of the quality. Only the latest one matters."""
@@ -485,9 +497,10 @@ class SqlStore(ABC):
                 ],
             )
         if writes.examined:
+            sums = writes.examined, writes.hits, writes.by_topics, writes.care
             self.execute(
                 "INSERT INTO examinations (worker, seq, items) VALUES (?, ?, ?)",
-                (worker, next(self._examination_numbers), json.dumps([writes.examined, writes.hits, writes.expected])),
+                (worker, next(self._examination_numbers), json.dumps(sums)),
             )
         if writes.counts:
             self.execute_many(
