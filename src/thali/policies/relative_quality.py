@@ -134,7 +134,10 @@ class RelativeQuality:
         return np.sqrt(shape) / rate
 
     def of(self, e: int) -> tuple[float, float, float, float]:
-        """Return the examinations and clicks of an item, and the mean and the deviation of its quality. Cost: O(1)."""
+        """Return the examinations and clicks of an item, and the mean and the deviation of its quality.
+
+        Cost: O(1), and O(L) the first time after a change.
+        """
         one = slice(e, e + 1)
         shape, rate = (float(part[0]) for part in self._gamma(one))
         n, c = (self.start.examined[e] + self._since[0, e], self.start.clicked[e] + self._since[1, e])

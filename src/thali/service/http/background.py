@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Of several processes, one that finds a prior that is younger than this share of the interval does not learn another.
 YOUNG, JITTER = 0.5, 0.1
-# Seconds between two looks at whether a tried item has been examined often enough. With 100,000 items, a refresh takes
-# 0.3 s.
+# Seconds between two looks at whether an item can be tried, or was examined often enough. With 100,000 items, a refresh
+# takes 0.3 s.
 LOOK_S = 5.0
 
 

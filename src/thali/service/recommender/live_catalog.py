@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from itertools import compress
 from math import ceil
@@ -160,8 +160,12 @@ class LiveCatalog:
             new[now] = not start.clicked[old]
         return RelativeQuality(quality, since, prior=start.prior), new
 
-    def expected(self, policy: LinearPolicy, parts: Explanation, estimate: Floats) -> tuple[Floats, float]:
-        """Return what to expect of the items of a list, if the catalog has a quality."""
+    @property
+    def expected_or_none(self) -> Callable[[LinearPolicy, Explanation, Floats], tuple[Floats, float]] | None:
+        """A function that returns what to expect of the items of a list. None if the catalog has no quality."""
+        return None if self.quality is None else self._expected
+
+    def _expected(self, policy: LinearPolicy, parts: Explanation, estimate: Floats) -> tuple[Floats, float]:
         return expected_clicks(policy, parts, self._topic_number[QUALITY], estimate)
 
     def note_examined(self, items: Sequence[str], times: int) -> None:

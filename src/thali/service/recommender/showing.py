@@ -50,7 +50,7 @@ def measure(
     """Compute the numbers of a list (K,) of item numbers for one user.
 
     start: the policy with the prior of its start, if what that would have predicted is needed. expected:
-    :meth:`thali.service.recommender.live_catalog.LiveCatalog.expected`, if the catalog has a quality.
+    :meth:`thali.service.recommender.live_catalog.LiveCatalog.expected_or_none`.
 
     Cost: O(K·s² + K²·s), with s topics per item. With start, O(d³) more.
     """

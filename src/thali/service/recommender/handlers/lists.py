@@ -49,7 +49,7 @@ def recommend(transaction: Transaction, operation: Recommend) -> Shown:
     policy, chosen = _choose(transaction, learner, alpha, taste, operation)
     # The check of learned priors needs what the prior of the start would have predicted for people's first lists.
     judged = learner.learned and learner.start.prior is not None and taste.updates < FIRST_LISTS
-    expected = None if recommender.live.quality is None else recommender.live.expected
+    expected = recommender.live.expected_or_none
     measured = showing.measure(policy, state, chosen, start=learner.start if judged else None, expected=expected)
     names = recommender.catalog.items
     items = [names[e] for e in chosen.tolist()]
@@ -210,8 +210,7 @@ def add_past(transaction: Transaction, operation: AddPast) -> Answer:
     recommender = transaction.recommender
     learner, at, names, items, clicked = check_past(recommender, operation, transaction.now)
     policy, state = learner.variant(len(names), 0.0), transaction.taste((operation.user, learner.name)).state
-    expected = None if recommender.live.quality is None else recommender.live.expected
-    measured = showing.measure(policy, state, items, expected=expected)
+    measured = showing.measure(policy, state, items, expected=recommender.live.expected_or_none)
     shown = transaction.show(new_id(at), operation.user, learner.name, names, measured)
     if clicked is not None:
         transaction.learn(shown, clicked, "feedback")
